@@ -1,0 +1,26 @@
+package nod
+
+import "context"
+
+// AgentSpec is what an agent is started with.
+type AgentSpec struct {
+	Prompt  string            // the first message
+	Session string            // when set, the session to resume
+	Env     map[string]string // added to the adapter's own
+	Approve Approver          // must not be nil
+}
+
+// AgentSession is one live agent process. Events must be drained until closed.
+type AgentSession interface {
+	// ID is the agent's own session id; empty until its first event.
+	ID() string
+	// Events is closed after the last event of the process.
+	Events() <-chan Event
+	// Instruct sends another message to the session.
+	Instruct(ctx context.Context, text string) error
+	// Stop ends the session in order: interrupt, result, end of input, then the
+	// kill that Process.Kill proves.
+	Stop(ctx context.Context) error
+	// Wait returns when the process has ended, with the last turn's result.
+	Wait() (Result, error)
+}

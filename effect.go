@@ -1,0 +1,133 @@
+package nod
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EffectState is where one act on the outside world stands.
+type EffectState string
+
+const (
+	EffectIntended  EffectState = "intended" // written, not known to be done
+	EffectDone      EffectState = "done"     // the outcome is recorded
+	EffectRefused   EffectState = "refused"  // the other side said no, for good
+	EffectUnknown   EffectState = "unknown"  // nobody can tell whether it happened; a person is asked
+	EffectAbandoned EffectState = "abandoned"
+)
+
+// EffectEvent moves an effect.
+type EffectEvent string
+
+const (
+	EffectComplete EffectEvent = "complete"
+	EffectRefuse   EffectEvent = "refuse"
+	EffectLose     EffectEvent = "lose"
+	EffectRedo     EffectEvent = "redo"
+	EffectAbandon  EffectEvent = "abandon"
+)
+
+// EffectMachine is every transition of an effect.
+var EffectMachine = Machine[EffectState, EffectEvent]{
+	Noun: "effect", Start: EffectIntended,
+	Table: map[EffectState]map[EffectEvent]EffectState{
+		EffectIntended: {EffectComplete: EffectDone, EffectRefuse: EffectRefused, EffectLose: EffectUnknown, EffectAbandon: EffectAbandoned},
+		EffectUnknown:  {EffectComplete: EffectDone, EffectRedo: EffectIntended, EffectAbandon: EffectAbandoned},
+	},
+}
+
+// EffectKind names an act on the outside world.
+type EffectKind string
+
+const (
+	EffectStatusComment EffectKind = "status_comment" // create or edit the task's one comment
+	EffectSwapLabel     EffectKind = "swap_label"     // set one label, remove another
+	EffectPush          EffectKind = "push"           // branch to an approved SHA
+	EffectOpenPR        EffectKind = "open_pull_request"
+	EffectNotify        EffectKind = "notify" // a Push to the phone
+)
+
+// Effect is one act on the outside world. It is written as an intent in the
+// transaction that decides it; performing it and writing the outcome come after.
+// The table of effects is the only door out, and the retry queue.
+type Effect struct {
+	ID        int64           `json:"id"`
+	Version   int64           `json:"version"`
+	Key       string          `json:"key"` // unique: the same act is never intended twice
+	Task      string          `json:"task"`
+	Repo      string          `json:"repo"` // Repo.Key; one writer per repository at a time; empty for pushes to a phone
+	Kind      EffectKind      `json:"kind"`
+	Intent    json.RawMessage `json:"intent"`
+	State     EffectState     `json:"state"`
+	Attempt   int             `json:"attempt"` // started performances; > 0 without an outcome means: look first
+	NotBefore time.Time       `json:"not_before,omitzero"`
+	Outcome   json.RawMessage `json:"outcome,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+}
+
+// On applies event on, or returns a Conflict error and leaves e unchanged.
+func (e *Effect) On(on EffectEvent) error {
+	to, err := EffectMachine.Next(e.State, on)
+	if err != nil {
+		return err
+	}
+	e.State = to
+	return nil
+}
+
+// StatusComment is the intent of EffectStatusComment: the task's one comment,
+// found again by CommentID or, when that is not known yet, by Marker. The outcome
+// is a CommentOutcome.
+type StatusComment struct {
+	Issue  int    `json:"issue"`
+	Marker string `json:"marker"` // hidden HTML comment at the start of Body
+	Body   string `json:"body"`
+}
+
+// CommentOutcome says which comment now holds the text.
+type CommentOutcome struct {
+	ID int64 `json:"id"`
+}
+
+// SwapLabel is the intent of EffectSwapLabel. Empty names are left alone.
+type SwapLabel struct {
+	Issue  int      `json:"issue"`
+	Add    string   `json:"add,omitempty"`
+	Remove []string `json:"remove,omitempty"`
+}
+
+// PushBranch is the intent of EffectPush: Branch to exactly SHA, from Old ("" when
+// the branch must not exist yet), fast-forward only. The outcome is a PushOutcome.
+type PushBranch struct {
+	Branch string `json:"branch"`
+	SHA    string `json:"sha"`
+	Old    string `json:"old,omitempty"`
+}
+
+// PushOutcome is where the branch was read back.
+type PushOutcome struct {
+	SHA string `json:"sha"`
+}
+
+// OpenPullRequest is the intent of EffectOpenPR. The outcome is a PullRequest. An
+// open one with the same head and base is taken as it is.
+type OpenPullRequest struct {
+	Title string `json:"title"`
+	Body  string `json:"body"`
+	Head  string `json:"head"` // branch
+	Base  string `json:"base"` // branch
+	SHA   string `json:"sha"`  // what head must point at
+	Draft bool   `json:"draft,omitempty"`
+}
+
+// Push is what a phone is told: a short id, a kind and a link, never issue text,
+// code, logs or tokens.
+type Push struct {
+	Title    string `json:"title"`
+	Message  string `json:"message"`
+	Click    string `json:"click"`
+	Priority int    `json:"priority"` // 1 (min) to 5 (max), as ntfy defines them
+	Tag      string `json:"tag,omitempty"`
+}

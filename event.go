@@ -1,0 +1,153 @@
+package nod
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// EventTier says how long an event is kept.
+type EventTier string
+
+const (
+	Audit      EventTier = "audit"      // never purged, chained
+	Transcript EventTier = "transcript" // purgeable
+)
+
+// SupervisorStream is the stream of events that belong to no task.
+const SupervisorStream = "supervisor"
+
+// EventKind names what happened.
+type EventKind string
+
+// Audit kinds.
+const (
+	EventTaskCreated     EventKind = "task.created"
+	EventTaskState       EventKind = "task.state"
+	EventRunState        EventKind = "run.state"
+	EventEnvironment     EventKind = "environment.state"
+	EventAttested        EventKind = "environment.attested"
+	EventVerdict         EventKind = "policy.verdict"
+	EventDecisionOpened  EventKind = "decision.opened"
+	EventDecisionClosed  EventKind = "decision.closed" // answered, expired or superseded
+	EventAnswerRefused   EventKind = "decision.answer_refused"
+	EventRevision        EventKind = "revision.state"
+	EventEffectIntended  EventKind = "effect.intended"
+	EventEffectOutcome   EventKind = "effect.outcome"
+	EventEgressDenied    EventKind = "egress.denied"
+	EventUsage           EventKind = "usage"
+	EventPasskeyEnrolled EventKind = "passkey.enrolled"
+	EventPasskeyRevoked  EventKind = "passkey.revoked"
+	EventPurged          EventKind = "purged"
+	EventInstallation    EventKind = "installation.changed"
+)
+
+// Transcript kinds: what an agent said and did. Their Data is the type named.
+const (
+	EventSession    EventKind = "agent.session"     // SessionOpened
+	EventMessage    EventKind = "agent.message"     // Message
+	EventToolCall   EventKind = "agent.tool_call"   // ToolCall
+	EventToolResult EventKind = "agent.tool_result" // ToolResult
+	EventAgentUsage EventKind = "agent.usage"       // Usage
+	EventAgentError EventKind = "agent.error"       // AgentError
+	EventResult     EventKind = "agent.result"      // Result
+)
+
+// Event is one thing that happened. Events are append-only. Audit events are
+// chained: see package store.
+type Event struct {
+	ID     int64           `json:"id"`     // global order, never reused
+	Stream string          `json:"stream"` // task id, or SupervisorStream
+	Seq    int64           `json:"seq"`    // 1, 2, … within Stream
+	Tier   EventTier       `json:"tier"`
+	Kind   EventKind       `json:"kind"`
+	By     Actor           `json:"by"`
+	At     time.Time       `json:"at"`
+	Data   json.RawMessage `json:"data"`
+	Commit string          `json:"commit,omitempty"` // SHA, on events that concern one
+}
+
+// NewEvent makes an event whose data is the JSON of data. A value that cannot be
+// marshalled is a mistake in nod and becomes an event that says so.
+func NewEvent(stream string, tier EventTier, kind EventKind, by Actor, data any) Event {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		raw, _ = json.Marshal(map[string]string{"marshal_error": err.Error()})
+	}
+	return Event{Stream: stream, Tier: tier, Kind: kind, By: by, Data: raw}
+}
+
+// StateChange is the Data of the *.state audit events.
+type StateChange struct {
+	ID   string `json:"id"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+	Why  string `json:"why,omitempty"`
+}
+
+// SessionOpened says that the agent is ready, and as what.
+type SessionOpened struct {
+	Session string `json:"session"`
+	Program string `json:"program"` // "claude"
+	Version string `json:"version"`
+	Model   string `json:"model,omitempty"`
+}
+
+// Message is text by the agent.
+type Message struct {
+	Text string `json:"text"` // untrusted
+}
+
+// ToolCall is a tool the agent wants to use, or uses.
+type ToolCall struct {
+	ID    string          `json:"id"`
+	Tool  string          `json:"tool"`
+	Input json.RawMessage `json:"input"` // untrusted
+}
+
+// ToolResult is what a tool said.
+type ToolResult struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"` // untrusted
+	IsError bool   `json:"is_error,omitempty"`
+}
+
+// Usage is what a turn cost. CostUSD is the agent's own estimate, cumulative for
+// its session; nil when it gives none.
+type Usage struct {
+	InputTokens  int64    `json:"input_tokens"`
+	OutputTokens int64    `json:"output_tokens"`
+	CostUSD      *float64 `json:"cost_usd,omitempty"`
+}
+
+// AgentError is trouble the agent reported and went on from.
+type AgentError struct {
+	Text string `json:"text"`
+}
+
+// Result is how a turn ended.
+type Result struct {
+	OK     bool   `json:"ok"`
+	Text   string `json:"text"`             // the agent's last words, untrusted
+	Reason string `json:"reason,omitempty"` // why not OK
+	Turns  int    `json:"turns"`
+}
+
+// ApprovalRequest is a permission prompt by an agent.
+type ApprovalRequest struct {
+	ID     string          `json:"id"` // the agent's request id
+	CallID string          `json:"call_id"`
+	Tool   string          `json:"tool"`
+	Input  json.RawMessage `json:"input"` // untrusted; exactly these bytes would run
+	Reason string          `json:"reason,omitempty"`
+}
+
+// ApprovalAnswer answers an ApprovalRequest. The zero value denies.
+type ApprovalAnswer struct {
+	Allow  bool
+	Reason string // told to the agent on a denial
+}
+
+// Approver judges permission prompts. It is called from one goroutine per
+// prompt and must return when ctx ends; whatever it returns then counts as a denial.
+type Approver func(ctx context.Context, r ApprovalRequest) ApprovalAnswer

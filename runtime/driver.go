@@ -1,0 +1,49 @@
+package runtime
+
+import (
+	"context"
+
+	"nod"
+)
+
+// Driver provides environments of one kind. All methods are safe for concurrent
+// use; those that change state are idempotent.
+type Driver interface {
+	// Name is the driver's stable name: "linux", "docker".
+	Name() string
+	// Capabilities says what this host can enforce, by trying it.
+	Capabilities(ctx context.Context) Capabilities
+	// Provision makes an environment ready to start.
+	Provision(ctx context.Context, p PreparedSpec) error
+	// Start starts it and returns what a process inside saw of its isolation. An
+	// environment whose attestation does not hold is stopped again and an error
+	// is returned. Starting a running environment is a Conflict.
+	Start(ctx context.Context, id string) (nod.Attestation, error)
+	// Exec starts a process in a running environment.
+	Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error)
+	// Stop ends every process in it, proven.
+	Stop(ctx context.Context, id string) error
+	// Delete removes what the driver made; the workspace's directory stays.
+	Delete(ctx context.Context, id string) error
+	// List returns the environments that carry owner, running or not.
+	List(ctx context.Context, owner string) ([]Status, error)
+}
+
+// Status is one environment as its driver sees it.
+type Status struct {
+	ID      string `json:"id"`
+	Owner   string `json:"owner"`
+	Running bool   `json:"running"`
+}
+
+// Capabilities is what a driver can enforce on this host.
+type Capabilities struct {
+	Supported   bool     `json:"supported"`
+	Missing     []string `json:"missing,omitempty"` // what is needed and absent, one line each
+	Hint        string   `json:"hint,omitempty"`    // how to enable it
+	Seccomp     bool     `json:"seccomp"`
+	LandlockABI int      `json:"landlock_abi"`
+	Limits      []string `json:"limits"` // of "memory", "cpu", "pids": those that are enforced and read back
+	Egress      string   `json:"egress"` // "fdlistener", "socket"
+	KillProof   string   `json:"kill_proof"`
+}
