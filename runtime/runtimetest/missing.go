@@ -1,0 +1,18 @@
+// Package runtimetest is the conformance suite that every runtime driver passes,
+// and what tests everywhere use to say that a part of the machine is missing.
+package runtimetest
+
+import (
+	"os"
+	"testing"
+)
+
+// Missing skips the test because this machine lacks what. When NOD_TEST_ALL is
+// set, as .ci/run does after it has installed everything, the test fails instead.
+func Missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("NOD_TEST_ALL") != "" {
+		t.Fatalf("NOD_TEST_ALL is set but this machine lacks %s", what)
+	}
+	t.Skipf("this machine lacks %s", what)
+}
