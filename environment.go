@@ -39,6 +39,7 @@ type Environment struct {
 	Version     int64            `json:"version"`
 	Task        string           `json:"task"`
 	Driver      string           `json:"driver"`
+	BaseSHA     string           `json:"base_sha"` // commit the workspace was seeded at
 	State       EnvironmentState `json:"state"`
 	Attestation Attestation      `json:"attestation"` // of the last start
 	CreatedAt   time.Time        `json:"created_at"`
