@@ -1,0 +1,215 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tunnel is one admitted CONNECT, from the moment the policy allowed it.
+type tunnel struct {
+	target
+	pin    netip.AddrPort
+	ctx    context.Context // ends with the tunnel
+	cancel context.CancelFunc
+	guest  net.Conn
+
+	mu       sync.Mutex
+	upstream net.Conn
+	reason   Reason // why it ended, the first one given
+
+	up, down atomic.Int64
+	last     atomic.Int64 // when a byte last moved, Unix nanoseconds
+}
+
+func newTunnel(ctx context.Context, k target, pin netip.AddrPort, guest net.Conn) *tunnel {
+	t := &tunnel{target: k, pin: pin, guest: guest}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	return t
+}
+
+// end closes both sides for reason. Only the first reason counts. While the
+// tunnel is not open yet the guest stays connected, to be told.
+func (t *tunnel) end(reason Reason) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reason == "" {
+		t.reason = reason
+	}
+	t.cancel()
+	if t.upstream != nil {
+		closeQuietly(t.upstream)
+		closeQuietly(t.guest)
+	}
+}
+
+// attach gives t its upstream, unless it has ended meanwhile.
+func (t *tunnel) attach(c net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reason != "" || t.ctx.Err() != nil {
+		return false
+	}
+	t.upstream = c
+	return true
+}
+
+// reasonOr is why t was ended, or why when nothing ended it.
+func (t *tunnel) reasonOr(why Reason) Reason {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reason != "" {
+		return t.reason
+	}
+	return why
+}
+
+// run answers 200, checks the ClientHello and splices until both sides are done.
+func (p *Proxy) run(t *tunnel, in *bufio.Reader) {
+	defer closeQuietly(t.upstream)
+	defer context.AfterFunc(t.ctx, func() { t.end(Stopped) })()
+	if t.guest.SetDeadline(time.Now().Add(headTimeout)) != nil {
+		return
+	}
+	if _, err := io.WriteString(t.guest, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		p.record(t.target, Denied, t.reasonOr(Broken), 0, 0)
+		return
+	}
+	hello, sni, err := readHello(in)
+	if why := helloReason(err, sni, t.host); why != "" {
+		p.record(t.target, Denied, t.reasonOr(why), 0, 0)
+		return
+	}
+	if t.guest.SetDeadline(time.Time{}) != nil {
+		return
+	}
+	p.record(t.target, Allowed, "", 0, 0)
+	p.splice(t, in, hello)
+	p.record(t.target, Closed, t.reasonOr(Finished), t.up.Load(), t.down.Load())
+}
+
+func helloReason(err error, sni, host string) Reason {
+	switch {
+	case errors.Is(err, errNoSNI):
+		return NoSNI
+	case err != nil:
+		return NotTLS
+	case sni != host:
+		return SNIMismatch
+	}
+	return ""
+}
+
+// splice copies both ways and passes half-closes on.
+func (p *Proxy) splice(t *tunnel, in *bufio.Reader, hello []byte) {
+	t.touch()
+	early, _ := in.Peek(in.Buffered()) // never reads, so it cannot fail
+	var back sync.WaitGroup
+	back.Go(func() { p.copy(t, t.guest, t.upstream, &t.down, nil) })
+	p.copy(t, t.upstream, t.guest, &t.up, append(hello, early...))
+	back.Wait()
+}
+
+// copyBuffers holds buffers for one direction of a tunnel.
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// copy moves first and then everything of src to dst, and ends the tunnel when a
+// cap is reached or a side breaks.
+func (p *Proxy) copy(t *tunnel, dst, src net.Conn, count *atomic.Int64, first []byte) {
+	buf := copyBuffers.Get().(*[64 << 10]byte)
+	defer copyBuffers.Put(buf)
+	chunk, readErr := first, error(nil)
+	for {
+		if len(chunk) > 0 {
+			if t.up.Load()+t.down.Load()+int64(len(chunk)) > p.cfg.MaxBytes {
+				t.end(ByteCap)
+				return
+			}
+			if why := p.write(dst, chunk); why != "" {
+				t.end(why)
+				return
+			}
+			count.Add(int64(len(chunk)))
+			t.touch()
+		}
+		switch {
+		case errors.Is(readErr, io.EOF):
+			if closeWrite(dst) != nil {
+				t.end(Broken)
+			}
+			return
+		case readErr != nil:
+			t.end(Broken)
+			return
+		}
+		if chunk, readErr = p.read(t, src, buf[:]); chunk == nil {
+			return
+		}
+	}
+}
+
+// read waits for bytes of src. It returns nil when it ended the tunnel because
+// neither side moved a byte for too long: a silent side alone is not idle.
+func (p *Proxy) read(t *tunnel, src net.Conn, buf []byte) ([]byte, error) {
+	for {
+		quiet := time.Since(time.Unix(0, t.last.Load()))
+		if quiet >= p.cfg.Idle {
+			t.end(Idle)
+			return nil, nil
+		}
+		if err := src.SetReadDeadline(time.Now().Add(p.cfg.Idle - quiet)); err != nil {
+			return buf[:0], err
+		}
+		n, err := src.Read(buf)
+		var ne net.Error
+		if n == 0 && errors.As(err, &ne) && ne.Timeout() {
+			continue
+		}
+		return buf[:n], err
+	}
+}
+
+func (p *Proxy) write(dst net.Conn, b []byte) Reason {
+	if dst.SetWriteDeadline(time.Now().Add(p.cfg.Idle)) != nil {
+		return Broken
+	}
+	_, err := dst.Write(b)
+	var ne net.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &ne) && ne.Timeout():
+		return Idle
+	}
+	return Broken
+}
+
+func (t *tunnel) touch() { t.last.Store(time.Now().UnixNano()) }
+
+// closeWrite passes an end of stream on. TCP and Unix sockets can.
+func closeWrite(c net.Conn) error {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// linger lets the guest read a reply although it has sent more than was read: a
+// close with unread bytes resets the connection and discards the reply.
+func linger(c net.Conn) {
+	if closeWrite(c) != nil {
+		return
+	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(c, 256<<10)); err != nil {
+		return // the deadline, or the guest went
+	}
+}
+
+// closeQuietly closes what is given up anyway; nobody could act on the error.
+func closeQuietly(c io.Closer) { _ = c.Close() }
