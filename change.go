@@ -10,6 +10,11 @@ import "time"
 // Conflict. On success the store sets the new versions, times and sequence
 // numbers in place.
 type Change struct {
+	// By makes the change. It is the actor of the audit events that the store
+	// itself writes for every state change, intent and outcome; one without a
+	// kind is Invalid. Events holds what else is to be recorded.
+	By Actor
+
 	Tasks        []*Task
 	Runs         []*Run
 	Environments []*Environment
