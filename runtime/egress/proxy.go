@@ -113,8 +113,8 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	defer p.serve.Done()
 
 	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(p.ctx, cancel)()
-	defer context.AfterFunc(ctx, func() { closeQuietly(l) })()
+	defer whenDone(p.ctx, cancel)()
+	defer whenDone(ctx, func() { closeQuietly(l) })()
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	defer closeQuietly(l)
@@ -213,7 +213,7 @@ func (p *Proxy) release(t *tunnel) {
 // handle serves one connection: exactly one CONNECT.
 func (p *Proxy) handle(ctx context.Context, guest net.Conn) {
 	defer closeQuietly(guest)
-	defer context.AfterFunc(ctx, func() { closeQuietly(guest) })()
+	defer whenDone(ctx, func() { closeQuietly(guest) })()
 	if guest.SetDeadline(time.Now().Add(headTimeout)) != nil {
 		return
 	}

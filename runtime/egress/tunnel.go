@@ -73,7 +73,7 @@ func (t *tunnel) reasonOr(why Reason) Reason {
 // run answers 200, checks the ClientHello and splices until both sides are done.
 func (p *Proxy) run(t *tunnel, in *bufio.Reader) {
 	defer closeQuietly(t.upstream)
-	defer context.AfterFunc(t.ctx, func() { t.end(Stopped) })()
+	defer whenDone(t.ctx, func() { t.end(Stopped) })()
 	if t.guest.SetDeadline(time.Now().Add(headTimeout)) != nil {
 		return
 	}
@@ -213,3 +213,18 @@ func linger(c net.Conn) {
 
 // closeQuietly closes what is given up anyway; nobody could act on the error.
 func closeQuietly(c io.Closer) { _ = c.Close() }
+
+// whenDone calls f when ctx ends. The function it returns calls that off, or
+// waits until f has returned.
+func whenDone(ctx context.Context, f func()) (stop func()) {
+	returned := make(chan struct{})
+	off := context.AfterFunc(ctx, func() {
+		defer close(returned)
+		f()
+	})
+	return func() {
+		if !off() {
+			<-returned
+		}
+	}
+}
