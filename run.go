@@ -51,11 +51,11 @@ type Run struct {
 	Environment string    `json:"environment"`
 	Agent       string    `json:"agent"`
 	State       RunState  `json:"state"`
-	Cooperative bool      `json:"cooperative"` // the pause was a promise of a live process
-	Session     string    `json:"session"`     // the agent's own session id, to resume by
-	Attempt     int       `json:"attempt"`     // processes started for it
-	Prompt      string    `json:"prompt"`      // digest of the blob with its first message
-	Reason      string    `json:"reason,omitempty"`
+	Cooperative bool      `json:"cooperative"`      // the pause was a promise of a live process
+	Session     string    `json:"session"`          // the agent's own session id, to resume by
+	Attempt     int       `json:"attempt"`          // processes started for it
+	Prompt      string    `json:"prompt"`           // digest of the blob with its first message
+	Reason      string    `json:"reason,omitempty"` // how it ended: the agent's last words, or what went wrong; untrusted
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 }

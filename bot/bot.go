@@ -1,0 +1,179 @@
+package bot
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"nod"
+	"nod/policy"
+)
+
+// Config is what a Bot needs to know. Zero durations take the defaults named.
+type Config struct {
+	Host         string                   // GitHub host, required
+	Repos        map[string]RepoSettings  // by nod.Repo.Key; a repository that is not here is ignored
+	TriggerLabel string                   // default "nod"
+	Environments string                   // host directory for workspaces, required
+	Tick         time.Duration            // how often timers are looked at; default 1 s
+	SweepEvery   time.Duration            // how often labels are reconciled; default 5 min
+	DecisionTime time.Duration            // deadline of an approval; default nod.ApprovalDeadline
+	LeaseTime    time.Duration            // of a delivery; default 1 min
+	Attempts     int                      // processes started for one run before a person is asked; default 3
+	Neutralize   func(text string) string // makes untrusted text safe to post on GitHub; required
+	Push         func(d nod.Decision, t nod.Task) nod.Push
+	Link         func(task string) string // page of a task
+	RetryAfter   func(err error) (time.Duration, bool)
+	Observe      func(verb string, d time.Duration) // may be nil
+	Now          func() time.Time
+	Rand         io.Reader // default crypto/rand
+	Log          *slog.Logger
+}
+
+// RepoSettings is how one repository is worked on.
+type RepoSettings struct {
+	Repo   nod.Repo
+	Agent  string   // adapter name
+	Check  []string // command run in the environment for the prepared SHA; empty means none
+	Egress []string // hosts the environment may reach
+	Draft  bool     // open pull requests as drafts
+	Rules  policy.Rules
+}
+
+// Ports are the outside things a Bot works with. All are required.
+type Ports struct {
+	Ledger       Ledger
+	Queues       Queues
+	GitHub       GitHub
+	Git          Git
+	Environments Environments
+	Agents       Agents
+	Parse        Parser
+	Effects      map[nod.EffectKind]Performer
+}
+
+// Bot conducts every task from its label to its pull request.
+type Bot struct {
+	cfg Config
+	Ports
+	log     *slog.Logger
+	arrived chan struct{} // rung when a delivery may be due
+	decided chan struct{} // rung when an effect may be due
+
+	life     context.Context // of the current Run; what outlives a request descends from it
+	mu       sync.Mutex
+	tasks    map[string]bool // tasks that have a conductor goroutine
+	sessions map[string]nod.AgentSession
+	wg       sync.WaitGroup
+}
+
+// New checks the configuration and makes a Bot; Run starts it.
+func New(cfg Config, p Ports) (*Bot, error) {
+	missing := ""
+	switch {
+	case cfg.Host == "":
+		missing = "a GitHub host"
+	case cfg.Environments == "":
+		missing = "a directory for environments"
+	case cfg.Neutralize == nil || cfg.Push == nil || cfg.Link == nil || cfg.RetryAfter == nil:
+		missing = "its text functions"
+	case cfg.Now == nil || cfg.Log == nil:
+		missing = "a clock and a logger"
+	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil:
+		missing = "one of its ports"
+	}
+	if missing != "" {
+		return nil, nod.E(nod.Invalid, "the bot lacks "+missing, nil)
+	}
+	for _, kind := range []nod.EffectKind{nod.EffectStatusComment, nod.EffectSwapLabel, nod.EffectPush, nod.EffectOpenPR, nod.EffectNotify} {
+		if p.Effects[kind] == nil {
+			return nil, nod.E(nod.Invalid, "the bot has no performer for "+string(kind), nil)
+		}
+	}
+	if cfg.TriggerLabel == "" {
+		cfg.TriggerLabel = "nod"
+	}
+	for d, def := range map[*time.Duration]time.Duration{&cfg.Tick: time.Second, &cfg.SweepEvery: 5 * time.Minute,
+		&cfg.DecisionTime: nod.ApprovalDeadline, &cfg.LeaseTime: time.Minute} {
+		if *d <= 0 {
+			*d = def
+		}
+	}
+	if cfg.Attempts <= 0 {
+		cfg.Attempts = 3
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, time.Duration) {}
+	}
+	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1),
+		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}}, nil
+}
+
+// Run recovers what an earlier process left behind and then works until ctx
+// ends. It returns when every goroutine it started has ended; live runs are
+// then interrupted, to be resumed by the next Run.
+func (b *Bot) Run(ctx context.Context) error {
+	b.mu.Lock()
+	b.life = ctx
+	b.mu.Unlock()
+	if err := b.recover(ctx); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop} {
+		b.wg.Go(func() { loop(ctx) })
+	}
+	<-ctx.Done()
+	b.wg.Wait()
+	return nil
+}
+
+// Nudge says that a delivery was accepted. It never blocks.
+func (b *Bot) Nudge() { ring(b.arrived) }
+
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// announce has a new task carried by the current Run.
+func (b *Bot) announce(task string) {
+	b.mu.Lock()
+	ctx := b.life
+	b.mu.Unlock()
+	if ctx != nil {
+		b.conduct(ctx, task)
+	}
+}
+
+// verb measures one verb: defer b.verb("start")().
+func (b *Bot) verb(name string) func() {
+	from := b.cfg.Now()
+	return func() { b.cfg.Observe(name, b.cfg.Now().Sub(from)) }
+}
+
+// id makes an identifier of n random bytes in hex behind prefix.
+func (b *Bot) id(prefix string, n int) (string, error) {
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(b.cfg.Rand, raw); err != nil {
+		return "", nod.E(nod.Internal, "no random bytes", err)
+	}
+	return prefix + hex.EncodeToString(raw), nil
+}
+
+func (b *Bot) repo(r nod.Repo) (RepoSettings, bool) {
+	s, ok := b.cfg.Repos[r.Key()]
+	return s, ok
+}
+
+func (b *Bot) isTrigger(label string) bool { return strings.EqualFold(label, b.cfg.TriggerLabel) }

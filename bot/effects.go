@@ -1,0 +1,178 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"nod"
+)
+
+// effectTime bounds one performance of an effect.
+const effectTime = 2 * time.Minute
+
+// effectLoop performs what was intended, in order per repository.
+func (b *Bot) effectLoop(ctx context.Context) {
+	tick := time.NewTicker(b.cfg.Tick)
+	defer tick.Stop()
+	var mu sync.Mutex
+	busy := map[int64]bool{}
+	for {
+		due, err := b.Queues.DueEffects(ctx)
+		if err != nil && ctx.Err() == nil {
+			b.log.Error("read due effects", "err", err)
+		}
+		for _, e := range due {
+			mu.Lock()
+			taken := busy[e.ID]
+			busy[e.ID] = true
+			mu.Unlock()
+			if taken {
+				continue
+			}
+			b.wg.Go(func() {
+				b.perform(ctx, e)
+				mu.Lock()
+				delete(busy, e.ID)
+				mu.Unlock()
+				ring(b.decided)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.decided:
+		case <-tick.C:
+		}
+	}
+}
+
+// perform does one effect and records its outcome. One that was begun before is
+// looked up first.
+func (b *Bot) perform(ctx context.Context, e nod.Effect) {
+	ctx, cancel := context.WithTimeout(ctx, effectTime)
+	defer cancel()
+	c, err := b.Ledger.Case(ctx, e.Task)
+	if err != nil {
+		b.log.Error("read the task of an effect", "effect", e.Key, "err", err)
+		return
+	}
+	if c.Task.Done() && (e.Kind == nod.EffectPush || e.Kind == nod.EffectOpenPR) {
+		e.State, e.Error = nod.EffectAbandoned, "the task has ended"
+		if err := b.record(ctx, e); err != nil && ctx.Err() == nil {
+			b.log.Error("abandon effect", "effect", e.Key, "err", err)
+		}
+		return
+	}
+	begun := e.Attempt > 0
+	if err := b.Queues.BeginEffect(ctx, &e); err != nil {
+		if nod.CodeOf(err) != nod.Conflict && ctx.Err() == nil {
+			b.log.Error("begin effect", "effect", e.Key, "err", err)
+		}
+		return
+	}
+	outcome, err := b.attempt(ctx, c.Task, e, begun)
+	e.Outcome, e.Error, e.NotBefore = outcome, "", time.Time{}
+	switch code := nod.CodeOf(err); {
+	case err == nil:
+		e.State = nod.EffectDone
+	case ctx.Err() != nil || code == nod.Unavailable || code == nod.RateLimited || code == nod.Internal:
+		wait := backoff(e.Attempt)
+		if after, ok := b.cfg.RetryAfter(err); ok {
+			wait = after
+		}
+		e.NotBefore, e.Error = b.cfg.Now().Add(wait), nod.PublicMessage(err)
+		b.log.Warn("effect waits", "effect", e.Key, "attempt", e.Attempt, "err", err)
+	case code == nod.NeedsHuman:
+		e.State, e.Error = nod.EffectUnknown, nod.PublicMessage(err)
+	default:
+		e.State, e.Error = nod.EffectRefused, nod.PublicMessage(err)
+		b.log.Error("effect refused", "effect", e.Key, "err", err)
+	}
+	// The outcome is worth more than the context: the act has happened.
+	keep, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer done()
+	if err := b.record(keep, e); err != nil {
+		b.log.Error("record the outcome of an effect", "effect", e.Key, "err", err)
+	}
+}
+
+func (b *Bot) attempt(ctx context.Context, t nod.Task, e nod.Effect, begun bool) (json.RawMessage, error) {
+	performer := b.Effects[e.Kind]
+	if performer == nil {
+		return nil, nod.E(nod.Unsupported, "nothing performs effects of kind "+string(e.Kind), nil)
+	}
+	if begun {
+		outcome, err := performer.Lookup(ctx, t, e)
+		if err != nil || outcome != nil {
+			return outcome, err
+		}
+	}
+	outcome, err := performer.Perform(ctx, t, e)
+	if err == nil && outcome == nil {
+		outcome = json.RawMessage("{}")
+	}
+	return outcome, err
+}
+
+// record writes what came of an effect, and what follows from it at once.
+func (b *Bot) record(ctx context.Context, e nod.Effect) error {
+	_, err := b.update(ctx, nod.Supervisor(), e.Task, func(c *nod.Case, ch *nod.Change) (bool, error) {
+		done := e
+		ch.Effects = append(ch.Effects, &done)
+		var comment nod.CommentOutcome
+		if e.Kind == nod.EffectStatusComment && e.State == nod.EffectDone &&
+			json.Unmarshal(e.Outcome, &comment) == nil && comment.ID != c.Task.CommentID && !c.Task.Done() {
+			c.Task.CommentID = comment.ID
+			ch.Tasks = append(ch.Tasks, &c.Task)
+		}
+		if e.State != nod.EffectUnknown || c.Task.Done() {
+			return true, nil
+		}
+		return true, b.open(c, ch, func(nod.Task) (nod.Decision, string) {
+			return nod.Decision{Kind: nod.Question, Cause: nod.CauseEffectUnknown, Blocking: true, Subject: e.Key,
+				Options: []string{nod.Retry, nod.Cancel}}, fmt.Sprintf("It is not known whether this happened: %s\n%s", e.Kind, e.Error)
+		})
+	})
+	return err
+}
+
+// settle acts on the answers about unknown effects and reports whether it did.
+func (b *Bot) settle(ctx context.Context, c nod.Case) (bool, error) {
+	for i := range c.Effects {
+		e := c.Effects[i]
+		if e.State != nod.EffectUnknown {
+			continue
+		}
+		d, ok := aboutEffect(c, e.Key)
+		if !ok || d.State == nod.DecisionOpen {
+			continue
+		}
+		on, by := nod.EffectAbandon, nod.Supervisor()
+		if d.State == nod.DecisionAnswered {
+			by = d.AnsweredBy
+		}
+		if d.Answer == nod.Retry {
+			on = nod.EffectRedo
+		}
+		if err := e.On(on); err != nil {
+			return false, err
+		}
+		e.Attempt = 0
+		return true, b.Ledger.Apply(ctx, &nod.Change{By: by, Effects: []*nod.Effect{&e}})
+	}
+	return false, nil
+}
+
+// aboutEffect returns the newest question about the effect with key.
+func aboutEffect(c nod.Case, key string) (nod.Decision, bool) {
+	for _, d := range slices.Backward(c.Decisions) {
+		if d.Cause == nod.CauseEffectUnknown && d.Subject == key {
+			return d, true
+		}
+	}
+	return nod.Decision{}, false
+}
