@@ -1,0 +1,236 @@
+package claude
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"nod"
+	"nod/agent"
+)
+
+// handle maps one line to events and state. It runs on the reader's goroutine.
+func (s *session) handle(l line) {
+	switch l.Type {
+	case "system":
+		s.system(l)
+	case "assistant":
+		s.assistant(l)
+	case "user":
+		s.user(l)
+	case "result":
+		s.finished(l)
+	case "control_request":
+		switch {
+		case l.Request != nil && l.Request.Subtype == "can_use_tool":
+			s.ask(l.RequestID, l.Request)
+		case l.RequestID != "":
+			s.reply(unsupported(l.RequestID))
+		}
+	case "control_cancel_request":
+		s.withdraw(l.RequestID)
+	case "control_response":
+		s.answered(l.Response)
+	case "command_lifecycle":
+		s.lifecycle(l)
+	}
+}
+
+func (s *session) system(l line) {
+	switch l.Subtype {
+	case "init":
+		s.opens(l)
+	case "api_retry":
+		s.emit(nod.EventAgentError, nod.AgentError{Text: fmt.Sprintf("the model API answered %d (%s); attempt %d of %d",
+			l.ErrorStatus, clean(text(l.Error), 80), l.Attempt, l.MaxRetries)})
+	case "permission_denied":
+		s.emit(nod.EventAgentError, nod.AgentError{Text: "the agent refused itself a use of " + clean(l.ToolName, 80)})
+	case "background_tasks_changed":
+		var tasks []json.RawMessage
+		if len(l.Tasks) > 0 && json.Unmarshal(l.Tasks, &tasks) != nil {
+			return
+		}
+		s.mu.Lock()
+		s.background, s.since = len(tasks), now()
+		s.lingers = true
+		s.mu.Unlock()
+		s.look()
+	}
+}
+
+// opens handles system/init, which begins every turn.
+func (s *session) opens(l line) {
+	if err := s.check(l); err != nil {
+		s.fail(err)
+		return
+	}
+	s.mu.Lock()
+	first := !s.isOpen
+	if !first && s.id != l.Session {
+		s.mu.Unlock()
+		s.fail(nod.E(nod.Unsupported, "the agent changed its session", nil))
+		return
+	}
+	s.id, s.isOpen, s.idle, s.lingers, s.apiError = l.Session, true, false, s.background > 0, ""
+	s.mu.Unlock()
+	s.look()
+	if first {
+		s.emit(nod.EventSession, nod.SessionOpened{Session: l.Session, Program: s.cfg.Name, Version: l.Version, Model: l.Model})
+		close(s.opened)
+	}
+}
+
+func (s *session) answered(r *response) {
+	if r == nil || r.RequestID != initializeID {
+		return
+	}
+	if r.Subtype != "success" {
+		s.fail(nod.E(nod.Unsupported, "the agent refused to initialize", fmt.Errorf("%s", clean(r.Error, 200))))
+		return
+	}
+	s.mu.Lock()
+	first := !s.isInit
+	s.isInit = true
+	s.mu.Unlock()
+	if first {
+		close(s.initialized)
+	}
+}
+
+func (s *session) assistant(l line) {
+	if len(l.Error) > 0 && string(l.Error) != "null" {
+		s.mu.Lock()
+		s.apiError = text(l.Error)
+		s.mu.Unlock()
+		for _, b := range l.Message.blocks() {
+			s.emit(nod.EventAgentError, nod.AgentError{Text: b.Text})
+		}
+		return
+	}
+	for _, b := range l.Message.blocks() {
+		switch {
+		case b.Type == "text" && b.Text != "":
+			s.emit(nod.EventMessage, nod.Message{Text: b.Text})
+		case b.Type == "tool_use":
+			if len(b.Input) == 0 {
+				b.Input = json.RawMessage("{}")
+			}
+			s.emit(nod.EventToolCall, nod.ToolCall{ID: b.ID, Tool: b.Name, Input: b.Input})
+		}
+	}
+}
+
+func (s *session) user(l line) {
+	if l.Replay {
+		return
+	}
+	for _, b := range l.Message.blocks() {
+		if b.Type == "tool_result" {
+			s.emit(nod.EventToolResult, nod.ToolResult{ID: b.ToolUseID, Text: b.text(), IsError: b.IsError})
+		}
+	}
+}
+
+// finished handles a result: it ends the turn, and with it every request of the
+// main thread that is still open.
+func (s *session) finished(l line) {
+	for _, id := range s.void(true) {
+		s.reply(deny(id, "Denied: the turn is over."))
+	}
+	s.mu.Lock()
+	if !s.isOpen {
+		s.mu.Unlock()
+		s.fail(unopened(l))
+		return
+	}
+	named := l.Messages
+	if l.Message1 != "" {
+		named = append(named, l.Message1)
+	}
+	if len(named) == 0 {
+		clear(s.unanswered)
+	}
+	for _, uuid := range named {
+		delete(s.unanswered, uuid)
+	}
+	s.result = l.outcome(s.apiError)
+	r := s.result
+	s.idle, s.since = true, now()
+	s.mu.Unlock()
+	s.emit(nod.EventAgentUsage, l.cost())
+	s.emit(nod.EventResult, r)
+	s.look()
+}
+
+// unopened is why a session ended before it was open.
+func unopened(l line) error {
+	said := strings.Join(l.Errors, "; ")
+	if strings.Contains(said, "No conversation found") {
+		return nod.E(nod.NotFound, "the agent no longer knows the session", nil)
+	}
+	return nod.E(nod.Unavailable, "the agent ended before its session was open", fmt.Errorf("%s", clean(said, 200)))
+}
+
+func (s *session) lifecycle(l line) {
+	if l.State != "completed" && l.State != "cancelled" {
+		return
+	}
+	s.mu.Lock()
+	delete(s.unanswered, l.CommandUUID)
+	s.mu.Unlock()
+	s.look()
+}
+
+// outcome is the result in l. A turn that failed may call itself a success, and
+// one that was aborted may say that it is no error: both must agree.
+func (l line) outcome(apiError string) nod.Result {
+	r := nod.Result{OK: l.Subtype == "success" && !l.IsError, Text: l.Result, Turns: l.Turns}
+	if r.OK {
+		return r
+	}
+	if r.Text == "" {
+		r.Text = strings.Join(l.Errors, "\n")
+	}
+	r.Reason = l.reason(apiError)
+	return r
+}
+
+func (l line) reason(apiError string) string {
+	switch l.Subtype {
+	case "error_max_turns":
+		return agent.ReasonMaxTurns
+	case "error_max_budget_usd":
+		return agent.ReasonMaxBudget
+	}
+	switch apiError {
+	case "authentication_failed", "oauth_org_not_allowed":
+		return agent.ReasonAuthExpired
+	case "billing_error", "rate_limit":
+		return agent.ReasonQuotaExhausted
+	}
+	if l.APIStatus != nil {
+		switch *l.APIStatus {
+		case 401, 403:
+			return agent.ReasonAuthExpired
+		case 402, 429:
+			return agent.ReasonQuotaExhausted
+		}
+		return agent.ReasonAPIError
+	}
+	switch l.TerminalReason {
+	case "api_error":
+		return agent.ReasonAPIError
+	case "aborted_tools", "aborted_streaming":
+		return agent.ReasonInterrupted
+	}
+	return agent.ReasonError
+}
+
+// text is a JSON string, or the JSON itself.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}

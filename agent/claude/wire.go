@@ -1,0 +1,214 @@
+package claude
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"nod"
+)
+
+// lineCap is how long one line may be. A 3 MB file written in one call is a 3 MB
+// line; what is longer cannot be told from a lost permission request.
+const lineCap = 16 << 20
+
+var errLineTooLong = errors.New("a line is over 16 MiB")
+
+// line is one line from the program, as far as this package cares. Its key order
+// is free and its set of types grows: what is not here is ignored.
+type line struct {
+	Type      string          `json:"type"`
+	Subtype   string          `json:"subtype"`
+	RequestID string          `json:"request_id"`
+	Request   *request        `json:"request"`
+	Response  *response       `json:"response"`
+	Message   *message        `json:"message"`
+	Replay    bool            `json:"isReplay"`
+	Tasks     json.RawMessage `json:"tasks"`
+
+	// command_lifecycle
+	CommandUUID string `json:"command_uuid"`
+	State       string `json:"state"`
+
+	// system/init
+	Session       string             `json:"session_id"`
+	Version       string             `json:"claude_code_version"`
+	Model         string             `json:"model"`
+	Mode          string             `json:"permissionMode"`
+	Tools         *[]string          `json:"tools"`
+	MCPServers    *[]json.RawMessage `json:"mcp_servers"`
+	SlashCommands *[]json.RawMessage `json:"slash_commands"`
+	Skills        *[]json.RawMessage `json:"skills"`
+	Plugins       []plugin           `json:"plugins"`
+
+	// system/api_retry, and assistant lines that stand for an API error
+	Error       json.RawMessage `json:"error"`
+	ErrorStatus int             `json:"error_status"`
+	Attempt     int             `json:"attempt"`
+	MaxRetries  int             `json:"max_retries"`
+
+	// system/permission_denied
+	ToolName string `json:"tool_name"`
+
+	// result
+	IsError        bool                  `json:"is_error"`
+	Result         string                `json:"result"`
+	Errors         []string              `json:"errors"`
+	Turns          int                   `json:"num_turns"`
+	Cost           *float64              `json:"total_cost_usd"`
+	Usage          usage                 `json:"usage"`
+	SinceLast      map[string]modelUsage `json:"model_usage_since_last_result"`
+	TerminalReason string                `json:"terminal_reason"`
+	APIStatus      *int                  `json:"api_error_status"`
+	Message1       string                `json:"user_message_uuid"`
+	Messages       []string              `json:"user_message_uuids"`
+}
+
+type plugin struct {
+	Path string `json:"path"`
+}
+
+// request is a control request: can_use_tool is the only one that is granted
+// anything.
+type request struct {
+	Subtype         string          `json:"subtype"`
+	Tool            string          `json:"tool_name"`
+	Input           json.RawMessage `json:"input"`
+	CallID          string          `json:"tool_use_id"`
+	AgentID         string          `json:"agent_id"`
+	Reason          string          `json:"decision_reason"`
+	UserInteraction bool            `json:"requires_user_interaction"`
+}
+
+type response struct {
+	Subtype   string `json:"subtype"`
+	RequestID string `json:"request_id"`
+	Error     string `json:"error"`
+	Response  struct {
+		Version string `json:"claude_code_version"`
+		Mode    string `json:"current_permission_mode"`
+	} `json:"response"`
+}
+
+type message struct {
+	Content json.RawMessage `json:"content"` // text, or blocks
+}
+
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+type usage struct {
+	Input         int64 `json:"input_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
+	Output        int64 `json:"output_tokens"`
+}
+
+type modelUsage struct {
+	Input         int64 `json:"inputTokens"`
+	CacheCreation int64 `json:"cacheCreationInputTokens"`
+	CacheRead     int64 `json:"cacheReadInputTokens"`
+	Output        int64 `json:"outputTokens"`
+}
+
+// parse returns the line in raw, or ok false when raw is not a JSON object. A
+// field that came with another type than expected is left empty: a release that
+// changed it must not cost the rest of the line.
+func parse(raw []byte) (l line, ok bool) {
+	err := json.Unmarshal(raw, &l)
+	var mismatch *json.UnmarshalTypeError
+	return l, err == nil || errors.As(err, &mismatch)
+}
+
+// blocks returns the content blocks of m; plain text is one text block.
+func (m *message) blocks() []block {
+	if m == nil || len(m.Content) == 0 {
+		return nil
+	}
+	if m.Content[0] == '"' {
+		var text string
+		if json.Unmarshal(m.Content, &text) != nil {
+			return nil
+		}
+		return []block{{Type: "text", Text: text}}
+	}
+	var out []block
+	if json.Unmarshal(m.Content, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// text is the text of a tool result: its text blocks joined, other blocks named.
+func (b block) text() string {
+	var parts []string
+	for _, c := range (&message{Content: b.Content}).blocks() {
+		if c.Type == "text" {
+			parts = append(parts, c.Text)
+		} else {
+			parts = append(parts, "["+c.Type+"]")
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// cost is what the turn took. Tokens are the turn's, with what went through the
+// cache; the price is the session's so far.
+func (l line) cost() nod.Usage {
+	u := nod.Usage{CostUSD: l.Cost}
+	if l.SinceLast == nil {
+		u.InputTokens, u.OutputTokens = l.Usage.Input+l.Usage.CacheCreation+l.Usage.CacheRead, l.Usage.Output
+		return u
+	}
+	for _, m := range l.SinceLast {
+		u.InputTokens += m.Input + m.CacheCreation + m.CacheRead
+		u.OutputTokens += m.Output
+	}
+	return u
+}
+
+// lines reads newline-ended lines of at most lineCap bytes. The slice is valid
+// until the next call.
+type lines struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 64<<10)} }
+
+// next returns the next line without its end, io.EOF after the last one, or
+// errLineTooLong.
+func (l *lines) next() ([]byte, error) {
+	if cap(l.buf) > 1<<20 {
+		l.buf = nil // one large line must not be paid for until the end
+	}
+	l.buf = l.buf[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if err == nil && len(l.buf) == 0 {
+			return bytes.TrimRight(part, "\r\n"), nil
+		}
+		if len(l.buf)+len(part) > lineCap {
+			return nil, errLineTooLong
+		}
+		l.buf = append(l.buf, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err == nil, errors.Is(err, io.EOF) && len(l.buf) > 0:
+			return bytes.TrimRight(l.buf, "\r\n"), nil
+		default:
+			return nil, err
+		}
+	}
+}
