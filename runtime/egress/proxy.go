@@ -28,8 +28,8 @@ type Config struct {
 	Log         *slog.Logger // nil discards
 
 	MaxTunnels int           // at once; 0 means 256
-	MaxBytes   int64         // both ways of one tunnel; 0 means 8 GiB
-	Idle       time.Duration // without a byte either way; 0 means 10 minutes
+	MaxBytes   int64         // both ways of one tunnel, give or take 256 KiB; 0 means 8 GiB
+	Idle       time.Duration // without a byte either way, to a quarter; 0 means 10 minutes
 }
 
 const (
@@ -171,6 +171,7 @@ func (p *Proxy) Update(policy *Policy) {
 	for t := range p.tunnels {
 		if pin, ok := policy.permits(t.target); !ok || pin != t.pin {
 			t.end(PolicyChanged)
+			delete(p.tunnels, t)
 		}
 	}
 }

@@ -108,87 +108,75 @@ func helloReason(err error, sni, host string) Reason {
 
 // splice copies both ways and passes half-closes on.
 func (p *Proxy) splice(t *tunnel, in *bufio.Reader, hello []byte) {
-	t.touch()
 	early, _ := in.Peek(in.Buffered()) // never reads, so it cannot fail
+	first := append(hello, early...)
+	if err := t.upstream.SetWriteDeadline(time.Now().Add(headTimeout)); err != nil {
+		t.end(Broken)
+		return
+	}
+	if _, err := t.upstream.Write(first); err != nil {
+		t.end(Broken)
+		return
+	}
+	t.up.Add(int64(len(first)))
+	t.touch()
 	var back sync.WaitGroup
-	back.Go(func() { p.copy(t, t.guest, t.upstream, &t.down, nil) })
-	p.copy(t, t.upstream, t.guest, &t.up, append(hello, early...))
+	back.Go(func() { p.copy(t, t.guest, t.upstream, &t.down) })
+	p.copy(t, t.upstream, t.guest, &t.up)
 	back.Wait()
 }
 
-// copyBuffers holds buffers for one direction of a tunnel.
+// chunk is how many bytes move before they are counted.
+const chunk = 256 << 10
+
+// copyBuffers serve where the kernel cannot splice.
 var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// copy moves first and then everything of src to dst, and ends the tunnel when a
-// cap is reached or a side breaks.
-func (p *Proxy) copy(t *tunnel, dst, src net.Conn, count *atomic.Int64, first []byte) {
+// copy moves src to dst until src ends, and ends the tunnel when a cap is
+// reached or a side breaks. A silent source alone is not idle: the last byte of
+// either direction counts.
+func (p *Proxy) copy(t *tunnel, dst, src net.Conn, count *atomic.Int64) {
 	buf := copyBuffers.Get().(*[64 << 10]byte)
 	defer copyBuffers.Put(buf)
-	chunk, readErr := first, error(nil)
 	for {
-		if len(chunk) > 0 {
-			if t.up.Load()+t.down.Load()+int64(len(chunk)) > p.cfg.MaxBytes {
-				t.end(ByteCap)
-				return
-			}
-			if why := p.write(dst, chunk); why != "" {
-				t.end(why)
-				return
-			}
-			count.Add(int64(len(chunk)))
+		left := p.cfg.MaxBytes - t.up.Load() - t.down.Load()
+		if left <= 0 {
+			t.end(ByteCap)
+			return
+		}
+		begin := time.Now()
+		if src.SetReadDeadline(begin.Add(p.cfg.Idle/4)) != nil || dst.SetWriteDeadline(begin.Add(p.cfg.Idle)) != nil {
+			t.end(Broken)
+			return
+		}
+		// The limited reader keeps the splice in reach: net.TCPConn.ReadFrom knows it.
+		limit := min(left, chunk)
+		n, err := io.CopyBuffer(dst, &io.LimitedReader{R: src, N: limit}, buf[:])
+		if n > 0 {
+			count.Add(n)
 			t.touch()
 		}
+		var ne net.Error
 		switch {
-		case errors.Is(readErr, io.EOF):
+		case err == nil && n == limit:
+		case err == nil: // end of stream
 			if closeWrite(dst) != nil {
 				t.end(Broken)
 			}
 			return
-		case readErr != nil:
+		case !errors.As(err, &ne) || !ne.Timeout():
 			t.end(Broken)
 			return
-		}
-		if chunk, readErr = p.read(t, src, buf[:]); chunk == nil {
+		case time.Since(begin) >= p.cfg.Idle || t.quiet() >= p.cfg.Idle:
+			// Before that only the read can have timed out, and a read loses nothing.
+			t.end(Idle)
 			return
 		}
 	}
 }
 
-// read waits for bytes of src. It returns nil when it ended the tunnel because
-// neither side moved a byte for too long: a silent side alone is not idle.
-func (p *Proxy) read(t *tunnel, src net.Conn, buf []byte) ([]byte, error) {
-	for {
-		quiet := time.Since(time.Unix(0, t.last.Load()))
-		if quiet >= p.cfg.Idle {
-			t.end(Idle)
-			return nil, nil
-		}
-		if err := src.SetReadDeadline(time.Now().Add(p.cfg.Idle - quiet)); err != nil {
-			return buf[:0], err
-		}
-		n, err := src.Read(buf)
-		var ne net.Error
-		if n == 0 && errors.As(err, &ne) && ne.Timeout() {
-			continue
-		}
-		return buf[:n], err
-	}
-}
-
-func (p *Proxy) write(dst net.Conn, b []byte) Reason {
-	if dst.SetWriteDeadline(time.Now().Add(p.cfg.Idle)) != nil {
-		return Broken
-	}
-	_, err := dst.Write(b)
-	var ne net.Error
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &ne) && ne.Timeout():
-		return Idle
-	}
-	return Broken
-}
+// quiet is how long no byte moved.
+func (t *tunnel) quiet() time.Duration { return time.Since(time.Unix(0, t.last.Load())) }
 
 func (t *tunnel) touch() { t.last.Store(time.Now().UnixNano()) }
 

@@ -45,7 +45,7 @@ type fakeResolver struct {
 	mu      sync.Mutex
 	answers map[string][][]string
 	queries []string
-	block   chan struct{} // when set, lookups wait for it or their context
+	entered chan struct{} // when set, a lookup tells it and waits for its context
 }
 
 func (r *fakeResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -55,14 +55,12 @@ func (r *fakeResolver) LookupNetIP(ctx context.Context, network, host string) ([
 	if len(list) > 1 {
 		r.answers[host] = list[1:]
 	}
-	block := r.block
+	entered := r.entered
 	r.mu.Unlock()
-	if block != nil {
-		select {
-		case <-block:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if entered != nil {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	if network != "ip" || len(list) == 0 {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
