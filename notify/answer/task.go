@@ -1,0 +1,205 @@
+package answer
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"nod"
+)
+
+type taskView struct {
+	frame
+	Task         nod.Task
+	State, Class string
+	Run          *nod.Run
+	IssueURL     string
+	PullURL      string
+	Pull         int
+	Open         []openItem
+	Entries      []entry
+	Last         int64 // seq of the last entry
+	Before       int64 // seq to page back from; 0 is none
+	Live         bool
+}
+
+// entry is one event as the transcript shows it. It is also what the event stream
+// sends, as JSON.
+type entry struct {
+	Seq   int64  `json:"seq"`
+	At    string `json:"at"`   // RFC 3339
+	Who   string `json:"who"`  // "agent" or "nod"
+	What  string `json:"what"` // constant words
+	Link  string `json:"link,omitempty"`
+	Text  []bit  `json:"text"` // untrusted
+	Short bool   `json:"short,omitempty"`
+	Fresh bool   `json:"fresh,omitempty"` // the page's head is out of date now
+}
+
+// bit is a span on the wire.
+type bit struct {
+	Text string `json:"t,omitempty"`
+	Mark string `json:"m,omitempty"`
+	Name string `json:"n,omitempty"`
+}
+
+const (
+	entriesPerPage = 60
+	entryCap       = 1200 // characters of one event; nod logs has the rest
+)
+
+func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, _ nod.Session) error {
+	id := r.PathValue("id")
+	c, err := s.decisions.Case(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	last, err := s.lastSeq(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	v := taskView{frame: s.frame("Task", true), Task: c.Task, Run: c.Run, IssueURL: issueURL(c.Task), Live: true}
+	v.Page = "task"
+	v.State, v.Class = stateLabel(c.Task)
+	if before, err := strconv.ParseInt(r.FormValue("before"), 10, 64); err == nil && before > 1 && before <= last {
+		last, v.Live = before-1, false
+	}
+	if c.Revision != nil && c.Revision.PullRequest.Number > 0 {
+		v.Pull, v.PullURL = c.Revision.PullRequest.Number, webURL(c.Revision.PullRequest.URL)
+	}
+	for _, d := range c.Open() {
+		if !d.Late(s.now()) {
+			v.Open = append(v.Open, openItem{ID: d.ID, Title: words(d).Title, About: about(d), Clock: s.clock(d, "")})
+		}
+	}
+	after := max(0, last-entriesPerPage)
+	events, err := s.streams.Events(r.Context(), id, after, entriesPerPage)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if e.Seq <= last {
+			v.Entries = append(v.Entries, entryOf(e))
+			v.Last = e.Seq
+		}
+	}
+	if after > 0 {
+		v.Before = after + 1
+	}
+	return s.render(w, http.StatusOK, "task", v)
+}
+
+// lastSeq finds the sequence number of the newest event of a task: the first n such
+// that there is nothing after n, by doubling and halving.
+func (s *Server) lastSeq(ctx context.Context, task string) (int64, error) {
+	beyond := func(n int64) (bool, error) {
+		events, err := s.streams.Events(ctx, task, n, 1)
+		return len(events) > 0, err
+	}
+	low, high := int64(0), int64(1)
+	for {
+		more, err := beyond(high - 1)
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			break
+		}
+		low, high = high, high*2
+	}
+	// Nothing lies beyond high-1; something does beyond low-1, unless low is 0.
+	for low < high-1 {
+		middle := low + (high-low)/2
+		more, err := beyond(middle - 1)
+		if err != nil {
+			return 0, err
+		}
+		if more {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+func issueURL(t nod.Task) string {
+	u := url.URL{Scheme: "https", Host: t.Repo.Host, Path: "/" + t.Repo.Owner + "/" + t.Repo.Name + "/issues/" + strconv.Itoa(t.Issue)}
+	return u.String()
+}
+
+// webURL returns u when it is a plain web address, else "".
+func webURL(u string) string {
+	p, err := url.Parse(u)
+	if err != nil || p.Scheme != "https" || p.Host == "" || p.User != nil {
+		return ""
+	}
+	return u
+}
+
+func entryOf(e nod.Event) entry {
+	out := entry{Seq: e.Seq, At: e.At.UTC().Format("2006-01-02T15:04:05Z"), Who: "nod"}
+	if e.Tier == nod.Transcript {
+		out.Who = "agent"
+	}
+	text := ""
+	switch e.Kind {
+	case nod.EventMessage:
+		var m nod.Message
+		out.What, text = "says", field1(e, &m, func() string { return m.Text })
+	case nod.EventToolCall:
+		var c nod.ToolCall
+		out.What, text = "uses", field1(e, &c, func() string { return c.Tool + " " + about(nod.Decision{Cause: nod.CauseTool, Input: string(c.Input)}) })
+		out.Short = true
+	case nod.EventToolResult:
+		var t nod.ToolResult
+		out.What, text = "gets", field1(e, &t, func() string { return t.Text })
+		out.Short = true
+	case nod.EventResult:
+		var t nod.Result
+		out.What, text = "ends", field1(e, &t, func() string { return strings.TrimSpace(t.Text + " " + t.Reason) })
+	case nod.EventAgentError:
+		var t nod.AgentError
+		out.What, text = "reports trouble", field1(e, &t, func() string { return t.Text })
+	case nod.EventTaskState, nod.EventRunState, nod.EventEnvironment, nod.EventRevision:
+		var c nod.StateChange
+		noun, _, _ := strings.Cut(string(e.Kind), ".")
+		out.What, text = noun, field1(e, &c, func() string { return strings.TrimSpace(c.To + " " + c.Why) })
+		out.Fresh = e.Kind == nod.EventTaskState || e.Kind == nod.EventRevision
+	case nod.EventDecisionOpened, nod.EventDecisionClosed:
+		var d struct {
+			ID string `json:"id"`
+		}
+		out.What = map[nod.EventKind]string{nod.EventDecisionOpened: "asks you", nod.EventDecisionClosed: "is answered"}[e.Kind]
+		if json.Unmarshal(e.Data, &d) == nil && strings.HasPrefix(d.ID, "d") {
+			out.Link = "/d/" + url.PathEscape(d.ID)
+		}
+		out.Fresh = true
+	default:
+		out.What, text = strings.NewReplacer(".", " ", "_", " ").Replace(string(e.Kind)), string(e.Data)
+		out.Short = true
+	}
+	limit := entryCap
+	if out.Short {
+		limit = 400
+	}
+	if runes := []rune(text); len(runes) > limit {
+		text = string(runes[:limit]) + " … " + strconv.Itoa(len(runes)-limit) + " more characters"
+	}
+	for _, v := range visible(text) {
+		out.Text = append(out.Text, bit{Text: v.Text, Mark: v.Mark, Name: v.Name})
+	}
+	return out
+}
+
+// field1 reads the data of e into v and returns what text says of it; data that is
+// something else is shown as it is.
+func field1(e nod.Event, v any, text func() string) string {
+	if err := json.Unmarshal(e.Data, v); err != nil {
+		return string(e.Data)
+	}
+	return text()
+}
