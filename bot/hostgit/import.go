@@ -1,0 +1,213 @@
+package hostgit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"nod"
+)
+
+// Import checks a bundle as a whole and takes its one ref as the head of t, which it
+// returns. Nothing of a refused bundle stays: Invalid names what is wrong with it,
+// TooLarge which limit it is over.
+//
+// The order matters. The stream is capped while it is written; header and pack are
+// scanned before git sees them; git unpacks with object checks into a quarantine;
+// trees are counted there; only what the head reaches is then copied to the mirror.
+func (g *Git) Import(ctx context.Context, t nod.Task, bundle io.Reader) (string, error) {
+	ctx, cancel := g.deadline(ctx)
+	defer cancel()
+	if err := checkTask(t); err != nil {
+		return "", err
+	}
+	f, err := g.receive(bundle)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it has no name any more: closing removes it
+	r := bufio.NewReaderSize(f, 64<<10)
+	h, err := readHeader(r)
+	if err != nil {
+		return "", err
+	}
+	pos, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return "", nod.E(nod.Internal, "read the bundle", err)
+	}
+	start := pos - int64(r.Buffered())
+	if err := scanPack(ctx, r, g.limits); err != nil {
+		return "", err
+	}
+	if _, err := f.Seek(start, io.SeekStart); err != nil {
+		return "", nod.E(nod.Internal, "read the bundle", err)
+	}
+	m, err := g.open(ctx, t.Repo)
+	if err != nil {
+		return "", err
+	}
+	defer m.close()
+	return h.head, m.keep(ctx, t, h, f)
+}
+
+// receive writes the stream to a file without a name, up to the limit.
+func (g *Git) receive(bundle io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp(g.dir, "bundle-*")
+	if err != nil {
+		return nil, nod.E(nod.Internal, "make a file for the bundle", err)
+	}
+	err = os.Remove(f.Name())
+	var n int64
+	if err == nil {
+		n, err = io.Copy(f, io.LimitReader(bundle, g.limits.BundleBytes+1))
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	switch {
+	case err != nil:
+		err = nod.E(nod.Unavailable, "the bundle did not arrive whole", err)
+	case n > g.limits.BundleBytes:
+		err = tooBig("it is larger than " + strconv.FormatInt(g.limits.BundleBytes>>20, 10) + " MiB")
+	default:
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// keep unpacks a scanned bundle in a quarantine, checks it and keeps its head.
+func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader) error {
+	for _, sha := range h.prerequisites {
+		ok, err := m.known(ctx, t, sha)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return refuse("it builds on the commit "+sha[:12]+", which the supervisor does not have", nil)
+		}
+	}
+	q, err := m.quarantine()
+	if err != nil {
+		return err
+	}
+	if _, err := m.git(ctx, call{objects: q, stdin: pack}, "index-pack", "--stdin", "--fix-thin", "--strict"); err != nil {
+		if exitCode(err) > 0 {
+			return refuse("git finds its objects broken or incomplete", err)
+		}
+		return err
+	}
+	tips, err := m.tips(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := m.inspect(ctx, q, h.head, tips); err != nil {
+		return err
+	}
+	if _, err := m.git(ctx, call{objects: q, stdin: revs([]string{h.head}, tips)}, "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
+		if exitCode(err) > 0 {
+			return refuse("objects are missing from it", err)
+		}
+		return err
+	}
+	if err := m.promote(ctx, q, []string{h.head}, tips); err != nil {
+		return err
+	}
+	return m.setRef(ctx, taskRefs(t)+"head", h.head)
+}
+
+// quarantine makes an object directory beside the mirror's own.
+func (m *mirror) quarantine() (string, error) {
+	q := filepath.Join(m.tmp, "objects")
+	if err := os.MkdirAll(filepath.Join(q, "pack"), 0o700); err != nil {
+		return "", nod.E(nod.Internal, "make a quarantine for objects", err)
+	}
+	return q, nil
+}
+
+// revs is rev-list's standard input: what to reach and what not.
+func revs(tips, except []string) io.Reader {
+	var b strings.Builder
+	for _, s := range tips {
+		b.WriteString(s + "\n")
+	}
+	for _, s := range except {
+		b.WriteString("^" + s + "\n")
+	}
+	return strings.NewReader(b.String())
+}
+
+// inspect counts the new commits and their trees and judges what they add.
+func (m *mirror) inspect(ctx context.Context, q, head string, tips []string) error {
+	l := m.g.limits
+	o, err := m.objects(ctx, q, l.BlobBytes)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if _, err := o.read("commit", parseOID(head)); err != nil {
+		return err
+	}
+	out, err := m.git(ctx, call{objects: q, stdin: revs([]string{head}, tips)},
+		"rev-list", "--topo-order", "--max-count="+strconv.Itoa(l.Commits+1), "--stdin")
+	if err != nil {
+		if exitCode(err) > 0 {
+			return refuse("commits are missing from it", err)
+		}
+		return err
+	}
+	ids := strings.Fields(string(out))
+	if len(ids) > l.Commits {
+		return tooBig("it brings more than " + strconv.Itoa(l.Commits) + " commits")
+	}
+	w := newWalker(o, l)
+	for _, id := range ids {
+		if err := w.commit(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit measures the tree of one commit and judges what it adds to its first parent.
+func (w *walker) commit(id string) error {
+	c, err := w.o.commit(id)
+	if err != nil {
+		return err
+	}
+	if _, err := w.measure(parseOID(c.tree)); err != nil {
+		return err
+	}
+	var old *oid
+	if len(c.parents) > 0 {
+		p, err := w.o.commit(c.parents[0])
+		if err != nil {
+			return err
+		}
+		id := parseOID(p.tree)
+		old = &id
+	}
+	return w.added(old, parseOID(c.tree), "", 0)
+}
+
+// promote copies what tips reach beyond except from the quarantine to the mirror. Git
+// checks every object once more on the way.
+func (m *mirror) promote(ctx context.Context, q string, tips, except []string) error {
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		_, err := m.git(ctx, call{objects: q, stdin: revs(tips, except), stdout: w}, "pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset")
+		_ = w.CloseWithError(err) // always nil
+		packed <- err
+	}()
+	_, err := m.git(ctx, call{stdin: r}, "index-pack", "--stdin", "--strict")
+	_ = r.Close() // always nil; wakes a writer that nobody reads any more
+	if perr := <-packed; perr != nil {
+		return errors.Join(perr, err)
+	}
+	return err
+}
