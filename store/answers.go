@@ -1,0 +1,170 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"nod"
+)
+
+// Refused is the Data of EventAnswerRefused: an answer that was not taken.
+type Refused struct {
+	Decision string   `json:"decision"`
+	Answer   string   `json:"answer"`
+	Code     nod.Code `json:"code"`
+	Why      string   `json:"why"`
+}
+
+// RecordAnswer records a verified answer in one transaction: the challenge is
+// consumed, the passkey's counter is stored, the decision is compared and
+// swapped, the audit event with the assertion is appended. The same answer again
+// returns the decision as it is.
+//
+// A different answer is a Conflict that says who answered and when; a late one
+// expires the decision and is Expired; a revoked passkey and a counter that went
+// backwards are Forbidden; a challenge that was used, has expired or was made for
+// anything else is Unauthenticated. Each of these appends an audit event and uses
+// the challenge up. The decision is returned as it then stands.
+//
+// An answer from the host has By.Kind host and neither challenge nor assertion.
+// Answers by anybody else are Forbidden.
+func (s *Store) RecordAnswer(ctx context.Context, a nod.Answer) (nod.Decision, error) {
+	var d nod.Decision
+	var no *nod.Error
+	err := s.write(ctx, func(t *txn) error {
+		var err error
+		if d, err = t.decision(a.Decision); err != nil {
+			return err
+		}
+		if no, err = t.answer(&d, a); err != nil || no == nil {
+			return err
+		}
+		return t.audit(d.Task, nod.EventAnswerRefused, a.By, d.CommitSHA,
+			Refused{Decision: d.ID, Answer: s.redact.text(a.Answer), Code: no.Code, Why: no.Msg})
+	})
+	if err != nil {
+		return nod.Decision{}, err
+	}
+	if no != nil {
+		s.log.Warn("answer refused", "decision", d.ID, "task", d.Task, "actor", a.By.Key(), "err", no)
+		return d, no
+	}
+	return d, nil
+}
+
+// answer records a on d, or says why not. What it wrote until then stays: the
+// challenge is gone, and a late answer has expired the decision.
+func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
+	no := func(code nod.Code, msg string) (*nod.Error, error) { return nod.E(code, msg, nil), nil }
+	challenge, err := t.consume(a.Challenge)
+	if err != nil {
+		return nil, err
+	}
+	key, why, err := t.mayAnswer(a)
+	if err != nil || why != nil {
+		return why, err
+	}
+	switch d.State {
+	case nod.DecisionAnswered:
+		if a.Answer == d.Answer {
+			return nil, nil
+		}
+		return no(nod.Conflict, d.AnsweredBy.Show()+" answered "+d.Answer+" at "+d.AnsweredAt.Format(time.RFC3339))
+	case nod.DecisionExpired:
+		return no(nod.Expired, "the deadline of this decision has passed")
+	case nod.DecisionSuperseded:
+		return no(nod.Conflict, "this decision was superseded at "+d.UpdatedAt.Format(time.RFC3339))
+	}
+	if d.Late(t.now) {
+		if *d, err = t.expire(*d); err != nil {
+			return nil, err
+		}
+		return no(nod.Expired, "the deadline of this decision has passed")
+	}
+	if !d.Takes(a.Answer) {
+		return no(nod.Invalid, "this decision does not take that answer")
+	}
+	if t.s.redact.text(a.Reason) != a.Reason || t.s.redact.text(a.Answer) != a.Answer {
+		// Taking it out afterwards would break what was signed.
+		return no(nod.Invalid, "the words of the answer hold a secret")
+	}
+	next := *d
+	if err := next.On(nod.DecisionAnswer); err != nil {
+		return nil, err
+	}
+	next.Version++
+	next.Answer, next.Reason, next.AnsweredBy, next.AnsweredAt, next.UpdatedAt = a.Answer, a.Reason, a.By, t.now, t.now
+	if a.By.Kind == nod.ActorPasskey {
+		if why := t.s.bound(challenge, *d, a, key, next, t.now); why != nil {
+			return why, nil
+		}
+		if !advances(key.SignCount, a.Assertion.SignCount) {
+			return no(nod.Forbidden, "the passkey's counter went backwards: it may have been copied")
+		}
+		if _, err := t.exec(`UPDATE passkeys SET sign_count = ? WHERE id = ?`, a.Assertion.SignCount, key.ID); err != nil {
+			return nil, err
+		}
+	}
+	by, err := asJSON(a.By)
+	if err != nil {
+		return nil, err
+	}
+	n, err := t.exec(`UPDATE decisions SET version = ?, state = ?, answer = ?, reason = ?, answered_by = ?, answered_at = ?, updated_at = ?
+		WHERE id = ? AND state = 'open'`, next.Version, next.State, next.Answer, next.Reason, by, millis(next.AnsweredAt), next.UpdatedAt.UnixMilli(), d.ID)
+	if err != nil {
+		return nil, err
+	}
+	if n != 1 {
+		return nil, conflict("the decision was closed by somebody else")
+	}
+	*d = next
+	return nil, t.audit(d.Task, nod.EventDecisionClosed, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+}
+
+// mayAnswer checks who answers, and returns the passkey if it is one.
+func (t *txn) mayAnswer(a nod.Answer) (key nod.Passkey, why *nod.Error, err error) {
+	switch {
+	case a.By.Kind == nod.ActorHost && a.Challenge == "" && a.Assertion == nil:
+		return key, nil, nil
+	case a.By.Kind == nod.ActorHost:
+		return key, nod.E(nod.Invalid, "an answer from the host carries no assertion", nil), nil
+	case a.By.Kind != nod.ActorPasskey:
+		return key, nod.E(nod.Forbidden, "only a passkey or the host may answer", nil), nil
+	case a.Challenge == "" || a.Assertion == nil || a.By.Passkey == "" || a.Assertion.Credential != a.By.Passkey:
+		return key, nod.E(nod.Unauthenticated, "the answer is not signed by the passkey it names", nil), nil
+	}
+	key, err = scanPasskey(t.row(`SELECT `+passkeyColumns+` FROM passkeys WHERE id = ?`, a.By.Passkey))
+	switch {
+	case isNone(err):
+		return key, nod.E(nod.Forbidden, "this passkey is not enrolled", nil), nil
+	case err != nil:
+		return key, nil, err
+	case !key.RevokedAt.IsZero():
+		return key, nod.E(nod.Forbidden, "this passkey was revoked", nil), nil
+	}
+	return key, nil, nil
+}
+
+// bound checks that what was signed is this answer to what d shows now.
+func (s *Store) bound(c *nod.Challenge, d nod.Decision, a nod.Answer, key nod.Passkey, answered nod.Decision, now time.Time) *nod.Error {
+	switch {
+	case c == nil || c.Kind != nod.ChallengeAnswer || !now.Before(c.ExpiresAt):
+		return nod.E(nod.Unauthenticated, "the challenge was used already or has expired", nil)
+	case c.Decision != d.ID || c.Answer != a.Answer || c.Reason != a.Reason || c.Nonce != a.Assertion.Nonce ||
+		!bytes.Equal(c.Bytes, nod.AnswerChallenge(d, a.Answer, a.Reason, c.Nonce)):
+		return nod.E(nod.Unauthenticated, "the challenge was made for something else", nil)
+	case !bytes.Equal(a.Assertion.PublicKey, key.PublicKey):
+		return nod.E(nod.Unauthenticated, "the answer is not signed by the enrolled key", nil)
+	}
+	if s.verify != nil {
+		if err := s.verify(answered, a, *a.Assertion); err != nil {
+			return nod.E(nod.Unauthenticated, "the signature of the answer does not hold", err)
+		}
+	}
+	return nil
+}
+
+// advances is WebAuthn level 3, section 7.2, step 22: a counter that is used at
+// all must grow.
+func advances(stored, given uint32) bool { return given > stored || stored == 0 && given == 0 }

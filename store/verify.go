@@ -1,0 +1,208 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"nod"
+)
+
+// VerifyChain recomputes the audit chain and reports the first thing that is
+// wrong: an entry that was changed, removed, inserted, reordered or left out of
+// the chain, a stream whose end is missing, an answer whose signature does not
+// hold or whose key was never enrolled, and a stored decision that says something
+// else than its audit event. An error means that it could not be read at all.
+//
+// expectedHead, when not empty, is a hash that was written down earlier; it must
+// still be in the chain. Only that finds a chain that was recomputed as a whole.
+func (s *Store) VerifyChain(ctx context.Context, expectedHead string) (nod.ChainReport, error) {
+	report := nod.ChainReport{At: moment(s.now())}
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		v := &verifier{report: &report, expected: expectedHead, verify: s.verify,
+			last: map[string]int64{}, closed: map[string]nod.Decision{}, keys: map[string][]byte{}}
+		for _, check := range []func(context.Context, *sql.Tx) error{v.walk, v.ends, v.decisions} {
+			if err := check(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nod.ChainReport{}, err
+	}
+	report.Verified = report.Problem == ""
+	return report, nil
+}
+
+type verifier struct {
+	report   *nod.ChainReport
+	expected string
+	verify   func(nod.Decision, nod.Answer, nod.Assertion) error
+	last     map[string]int64        // seq of each stream's last audit event
+	closed   map[string]nod.Decision // as their audit events left them
+	keys     map[string][]byte       // public keys that were enrolled, by credential
+}
+
+// problem keeps the first one.
+func (v *verifier) problem(format string, args ...any) {
+	if v.report.Problem == "" {
+		v.report.Problem = fmt.Sprintf(format, args...)
+	}
+}
+
+// walk follows the chain in the order of event ids, over all that is an audit
+// event or is linked.
+func (v *verifier) walk(ctx context.Context, tx *sql.Tx) error {
+	rows, err := tx.QueryContext(ctx, `SELECT ids.id, e.id, e.stream, e.seq, e.tier, e.kind, e.actor, e.at, e.data, e.commit_sha, c.previous, c.hash
+		FROM (SELECT id FROM events WHERE tier = 'audit' UNION SELECT event FROM audit_chain) AS ids
+		LEFT JOIN events AS e ON e.id = ids.id LEFT JOIN audit_chain AS c ON c.event = ids.id ORDER BY ids.id`)
+	if err != nil {
+		return err
+	}
+	seen := v.expected == ""
+	for rows.Next() {
+		var id int64
+		var event sql.NullInt64
+		var actor, previous, hash string
+		var linked sql.NullString
+		e := nod.Event{}
+		if err := rows.Scan(&id, &event, toText{(*string)(&e.Stream)}, toInt{&e.Seq}, toText{(*string)(&e.Tier)}, toText{(*string)(&e.Kind)},
+			toText{&actor}, toTime{&e.At}, toRaw{&e.Data}, toText{&e.Commit}, &linked, toText{&hash}); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		e.ID, previous = id, linked.String
+		switch {
+		case !event.Valid:
+			v.problem("event %d was removed: the chain has an entry for it", id)
+		case !linked.Valid:
+			v.problem("event %d is not in the chain: it was inserted, or its entry was removed", id)
+		case previous != v.report.Head:
+			v.problem("event %d does not follow the one before it: an entry was removed, inserted or moved", id)
+		case hash != chainHash(previous, e, actor):
+			v.problem("event %d was changed", id)
+		case e.Seq <= v.last[e.Stream]:
+			v.problem("event %d is out of order in its stream", id)
+		default:
+			v.content(e)
+		}
+		if v.report.Problem != "" {
+			break
+		}
+		v.last[e.Stream] = e.Seq
+		v.report.Entries++
+		v.report.Head = hash
+		seen = seen || hash == v.expected
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	if !seen {
+		v.problem("the expected head is not in the chain: it was cut or written anew")
+	}
+	return nil
+}
+
+// content re-verifies what an event is evidence of.
+func (v *verifier) content(e nod.Event) {
+	switch e.Kind {
+	case nod.EventPasskeyEnrolled:
+		var p nod.Passkey
+		if err := json.Unmarshal(e.Data, &p); err != nil || p.ID == "" {
+			v.problem("event %d does not say which passkey was enrolled", e.ID)
+			return
+		}
+		v.keys[p.ID] = p.PublicKey
+	case nod.EventDecisionClosed:
+		var c Closed
+		if err := json.Unmarshal(e.Data, &c); err != nil || c.Decision.Valid() != nil {
+			v.problem("event %d does not hold a decision", e.ID)
+			return
+		}
+		v.closed[c.Decision.ID] = c.Decision
+		v.answer(e, c)
+	}
+}
+
+func (v *verifier) answer(e nod.Event, c Closed) {
+	d := c.Decision
+	if d.State != nod.DecisionAnswered {
+		if c.Answer != nil {
+			v.problem("event %d answers a decision that it says was not answered", e.ID)
+		}
+		return
+	}
+	if c.Answer == nil || c.Answer.Decision != d.ID || c.Answer.Answer != d.Answer || c.Answer.Reason != d.Reason || c.Answer.By != d.AnsweredBy || e.By != d.AnsweredBy {
+		if c.Answer == nil {
+			v.problem("event %d holds no answer", e.ID)
+			return
+		}
+		v.problem("event %d holds another answer than its decision", e.ID)
+		return
+	}
+	switch as := c.Answer.Assertion; {
+	case d.AnsweredBy.Kind == nod.ActorHost && as == nil:
+	case as == nil || d.AnsweredBy.Kind != nod.ActorPasskey || as.Credential != d.AnsweredBy.Passkey:
+		v.problem("the answer in event %d is not signed by who gave it", e.ID)
+	case v.keys[as.Credential] == nil || !bytes.Equal(v.keys[as.Credential], as.PublicKey):
+		v.problem("the key of the answer in event %d was never enrolled", e.ID)
+	case v.verify == nil:
+	default:
+		if err := v.verify(d, *c.Answer, *as); err != nil {
+			v.problem("the signature of the answer in event %d does not hold: %s", e.ID, nod.PublicMessage(err))
+			return
+		}
+		v.report.Signatures++
+	}
+}
+
+// ends finds events that were cut off the end of a stream.
+func (v *verifier) ends(ctx context.Context, tx *sql.Tx) error {
+	type end struct {
+		stream     string
+		given, got int64
+	}
+	ends, err := list(ctx, tx, func(r scanner) (x end, err error) {
+		err = r.Scan(&x.stream, &x.given, &x.got)
+		return x, err
+	}, `SELECT s.stream, s.last_seq, coalesce((SELECT max(seq) FROM events AS e WHERE e.stream = s.stream), 0) FROM streams AS s ORDER BY s.stream`)
+	if err != nil {
+		return err
+	}
+	for _, x := range ends {
+		if x.given != x.got {
+			v.problem("stream %s ends at %d but %d was given out: its last events were removed", x.stream, x.got, x.given)
+		}
+	}
+	return nil
+}
+
+// decisions compares the decisions as stored with the events that closed them.
+func (v *verifier) decisions(ctx context.Context, tx *sql.Tx) error {
+	if v.report.Problem != "" {
+		return nil
+	}
+	rows, err := list(ctx, tx, scanDecision, `SELECT `+decisionColumns+` FROM decisions ORDER BY n`)
+	if nod.CodeOf(err) == nod.Internal && err != nil && ctx.Err() == nil {
+		var broken *nod.Error
+		if errors.As(err, &broken) {
+			v.problem("%s", broken.Error())
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range rows {
+		c, ok := v.closed[d.ID]
+		switch {
+		case d.State == nod.DecisionOpen && !ok:
+		case !ok || c.State != d.State || c.Answer != d.Answer || c.Reason != d.Reason || c.AnsweredBy != d.AnsweredBy || !sameQuestion(c, d):
+			v.problem("decision %s is stored as %s but the audit log says otherwise", d.ID, d.State)
+		}
+	}
+	return nil
+}
