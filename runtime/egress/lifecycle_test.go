@@ -273,14 +273,15 @@ func TestSlowHeadIsCutAfterTenSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *Proxy, l *pipeListener, events *[]Event) {
 		c := l.dial()
 		start := time.Now()
-		go func() {
+		var guest sync.WaitGroup
+		guest.Go(func() {
 			for _, b := range []byte("CONNECT api.example.com:443 HTTP/1.1\r\nX: " + strings.Repeat("a", 4000)) {
 				if _, err := c.Write([]byte{b}); err != nil {
 					return
 				}
 				time.Sleep(500 * time.Millisecond)
 			}
-		}()
+		})
 		answer, err := io.ReadAll(c)
 		if took := time.Since(start); took < headTimeout || took > headTimeout+replyTimeout+time.Second {
 			t.Errorf("cut after %v", took)
@@ -289,6 +290,7 @@ func TestSlowHeadIsCutAfterTenSeconds(t *testing.T) {
 			t.Errorf("%q, %v", answer, err)
 		}
 		closeQuietly(c)
+		guest.Wait()
 		synctest.Wait()
 		if len(*events) != 1 || (*events)[0].Reason != HeadTimeout {
 			t.Errorf("audit %+v", *events)

@@ -15,10 +15,11 @@ import (
 // tunnel is one admitted CONNECT, from the moment the policy allowed it.
 type tunnel struct {
 	target
-	pin    netip.AddrPort
-	ctx    context.Context // ends with the tunnel
-	cancel context.CancelFunc
-	guest  net.Conn
+	pin     netip.AddrPort
+	serving context.Context // ends when everything is stopped
+	ctx     context.Context // ends with the tunnel
+	cancel  context.CancelFunc
+	guest   net.Conn
 
 	mu       sync.Mutex
 	upstream net.Conn
@@ -29,7 +30,7 @@ type tunnel struct {
 }
 
 func newTunnel(ctx context.Context, k target, pin netip.AddrPort, guest net.Conn) *tunnel {
-	t := &tunnel{target: k, pin: pin, guest: guest}
+	t := &tunnel{target: k, pin: pin, serving: ctx, guest: guest}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
@@ -39,9 +40,7 @@ func newTunnel(ctx context.Context, k target, pin netip.AddrPort, guest net.Conn
 func (t *tunnel) end(reason Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.reason == "" {
-		t.reason = reason
-	}
+	t.settle(reason)
 	t.cancel()
 	if t.upstream != nil {
 		closeQuietly(t.upstream)
@@ -60,14 +59,23 @@ func (t *tunnel) attach(c net.Conn) bool {
 	return true
 }
 
-// reasonOr is why t was ended, or why when nothing ended it.
+// reasonOr is why t was ended; when nothing ended it yet, it ends for why.
 func (t *tunnel) reasonOr(why Reason) Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.reason != "" {
-		return t.reason
+	t.settle(why)
+	return t.reason
+}
+
+// settle gives t its reason. What breaks while everything stops was stopped.
+func (t *tunnel) settle(reason Reason) {
+	switch {
+	case t.reason != "":
+	case t.serving.Err() != nil:
+		t.reason = Stopped
+	default:
+		t.reason = reason
 	}
-	return why
 }
 
 // run answers 200, checks the ClientHello and splices until both sides are done.
