@@ -1,0 +1,258 @@
+package github
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	gh "github.com/google/go-github/v66/github"
+
+	"nod"
+)
+
+// maxReaches is how many tokens are kept; when there are more, all are forgotten.
+const maxReaches = 512
+
+// The permission sets of this package's own calls.
+var (
+	permMeta   = map[string]string{"metadata": "read"}
+	permIssue  = map[string]string{"metadata": "read", "issues": "read"}
+	permWrite  = map[string]string{"metadata": "read", "issues": "write"}
+	permRead   = map[string]string{"metadata": "read", "contents": "read", "pull_requests": "read"}
+	permOpenPR = map[string]string{"metadata": "read", "contents": "read", "pull_requests": "write"}
+)
+
+// reach is what one token is good for.
+type reach struct {
+	installation int64
+	owner, name  string // empty: every repository of the installation
+	perms        string // JSON with sorted keys
+}
+
+func reachOf(installation int64, repo nod.Repo, perms map[string]string) reach {
+	raw, err := json.Marshal(perms) // sorts the keys; a map of strings cannot fail
+	if err != nil {
+		panic(err)
+	}
+	return reach{installation, repo.Owner, repo.Name, string(raw)}
+}
+
+// access is a token that is minted on demand, and a client that uses it.
+type access struct {
+	source *ghinstallation.Transport
+	client *gh.Client
+	last   atomic.Pointer[string] // the newest token minted; nil before the first
+}
+
+func (a *access) token(ctx context.Context) (string, error) {
+	token, err := a.source.Token(ctx)
+	if err == nil {
+		a.last.Store(&token)
+	}
+	return token, err
+}
+
+// access returns the token source for r, making it when there is none.
+func (c *Client) access(r reach) (*access, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.reaches[r]; a != nil {
+		return a, nil
+	}
+	var perms gh.InstallationPermissions
+	strict := json.NewDecoder(strings.NewReader(r.perms))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&perms); err != nil {
+		return nil, nod.E(nod.Invalid, "GitHub has no such permission", err)
+	}
+	installation := r.installation
+	if to, ok := c.moved[installation]; ok {
+		installation = to
+	}
+	// A transport of its own: ghinstallation writes to the App's one while it mints.
+	source := ghinstallation.NewFromAppsTransport(ghinstallation.NewAppsTransportFromPrivateKey(c.base, c.appID, c.key), installation)
+	source.BaseURL = strings.TrimRight(c.api.String(), "/")
+	source.Client = &http.Client{Transport: c.base, Timeout: callTimeout}
+	source.InstallationTokenOptions = &gh.InstallationTokenOptions{Permissions: &perms}
+	if r.name != "" {
+		source.InstallationTokenOptions.Repositories = []string{r.name}
+	}
+	a := &access{source: source}
+	a.client = c.speak(&bearer{c: c, reach: r})
+	if len(c.reaches) >= maxReaches {
+		clear(c.reaches)
+	}
+	c.reaches[r] = a
+	return a, nil
+}
+
+// drop forgets the token for r, so that the next call mints another.
+func (c *Client) drop(r reach) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.reaches, r)
+}
+
+// token mints or reuses a token. An installation that is gone is looked for once
+// more by repository: reinstalling an App gives it another id.
+func (c *Client) token(ctx context.Context, r reach) (string, error) {
+	a, err := c.access(r)
+	if err != nil {
+		return "", err
+	}
+	token, err := a.token(ctx)
+	if err == nil {
+		return token, nil
+	}
+	status := closeMint(err)
+	if status != http.StatusNotFound || r.name == "" {
+		return "", err
+	}
+	in, _, findErr := c.app.Apps.FindRepositoryInstallation(ctx, r.owner, r.name)
+	if findErr != nil || in.GetID() == a.source.InstallationID() {
+		return "", err
+	}
+	c.mu.Lock()
+	c.moved[r.installation] = in.GetID()
+	c.mu.Unlock()
+	c.drop(r)
+	if a, err = c.access(r); err != nil {
+		return "", err
+	}
+	if token, err = a.token(ctx); err != nil {
+		closeMint(err)
+	}
+	return token, err
+}
+
+// closeMint closes the answer that a failed mint leaves open, and returns its
+// status, or 0.
+func closeMint(err error) int {
+	var e *ghinstallation.HTTPError
+	if !errors.As(err, &e) || e.Response == nil {
+		return 0
+	}
+	_ = e.Response.Body.Close() // nothing of it is needed
+	return e.Response.StatusCode
+}
+
+// bearer authenticates requests. A token that GitHub refuses is dropped, and the
+// request is made once more with a fresh one: nothing was done by a refused request.
+type bearer struct {
+	c     *Client
+	reach reach
+}
+
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.once(r)
+	if err != nil || !refused(res) || r.Body != nil && r.GetBody == nil {
+		return res, err
+	}
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return res, nil // the refusal stands
+		}
+	}
+	_ = res.Body.Close() // the second answer counts
+	b.c.log.Info("github token refused, minting another", "status", res.StatusCode, "repo", b.reach.owner+"/"+b.reach.name)
+	b.c.drop(b.reach)
+	return b.once(again)
+}
+
+func (b *bearer) once(r *http.Request) (*http.Response, error) {
+	token, err := b.c.token(r.Context(), b.reach)
+	if err != nil {
+		if r.Body != nil {
+			err = errors.Join(err, r.Body.Close())
+		}
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return b.c.base.RoundTrip(r)
+}
+
+// refused reports whether the token was at fault: it is invalid, or it was minted
+// before a permission was granted. Rate limits are 403 as well and are not.
+func refused(res *http.Response) bool {
+	if res.StatusCode == http.StatusUnauthorized {
+		return true
+	}
+	if res.StatusCode != http.StatusForbidden || res.Header.Get("Retry-After") != "" || res.Header.Get("X-RateLimit-Remaining") == "0" {
+		return false
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	rest := res.Body
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), rest), rest}
+	return err == nil && bytes.Contains(body, []byte("not accessible by integration"))
+}
+
+// InstallationToken returns a token for one repository with exactly perms
+// (permission name to "read" or "write", as GitHub's API names them). It is good
+// for at least another minute and at most an hour.
+func (c *Client) InstallationToken(ctx context.Context, installation int64, repo nod.Repo, perms map[string]string) (nod.Secret, error) {
+	if err := c.check(repo); err != nil {
+		return nod.Secret{}, err
+	}
+	token, err := c.token(ctx, reachOf(installation, repo, maps.Clone(perms)))
+	if err != nil {
+		return nod.Secret{}, c.fault("get a token for "+repo.String(), err)
+	}
+	return nod.NewSecret(token), nil
+}
+
+// ForgetToken makes the next InstallationToken with the same arguments mint
+// another one, for a caller whose token was refused.
+func (c *Client) ForgetToken(installation int64, repo nod.Repo, perms map[string]string) {
+	c.drop(reachOf(installation, repo, perms))
+}
+
+// RevokeTokens ends every token that this process holds. It goes on after a
+// failure and returns all of them.
+func (c *Client) RevokeTokens(ctx context.Context) error {
+	c.mu.Lock()
+	held := slices.Collect(maps.Values(c.reaches))
+	clear(c.reaches)
+	c.mu.Unlock()
+	var failed []error
+	for _, a := range held {
+		token := a.last.Load()
+		if token == nil {
+			continue // never minted
+		}
+		_, err := c.speak(fixed{c.base, *token}).Apps.RevokeInstallationToken(ctx)
+		var e *gh.ErrorResponse
+		if errors.As(err, &e) && e.Response.StatusCode == http.StatusUnauthorized {
+			continue // it is dead already
+		}
+		if err != nil {
+			failed = append(failed, c.fault(fmt.Sprintf("revoke a token of installation %d", a.source.InstallationID()), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// fixed authenticates with one token and nothing else.
+type fixed struct {
+	next  http.RoundTripper
+	token string
+}
+
+func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+f.token)
+	return f.next.RoundTrip(r)
+}
