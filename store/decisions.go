@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"nod"
 )
@@ -145,7 +144,7 @@ func (t *txn) room(run string) error {
 		return err
 	}
 	if open >= nod.MaxWaiting {
-		return nod.E(nod.RateLimited, strconv.Itoa(open)+" decisions of this run wait already", nil)
+		return nod.E(nod.RateLimited, "too many requests wait for an answer", nil)
 	}
 	return nil
 }

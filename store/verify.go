@@ -75,6 +75,9 @@ func (v *verifier) walk(ctx context.Context, tx *sql.Tx) error {
 			return errors.Join(err, rows.Close())
 		}
 		e.ID, previous = id, linked.String
+		if event.Valid && json.Unmarshal([]byte(actor), &e.By) != nil {
+			v.problem("event %d does not say who acted", id)
+		}
 		switch {
 		case !event.Valid:
 			v.problem("event %d was removed: the chain has an entry for it", id)
