@@ -133,6 +133,19 @@ func (b *Bot) dismiss(task, id string) {
 	}
 }
 
+// goOn takes a task out of its wait once no blocking decision is open any more.
+func (b *Bot) goOn(task string) {
+	_, err := b.update(context.Background(), nod.Supervisor(), task, func(c *nod.Case, ch *nod.Change) (bool, error) {
+		if c.Task.State != nod.TaskAwaitingGuidance || c.Blocked() {
+			return false, nil
+		}
+		return true, b.unblock(c, ch)
+	})
+	if err != nil {
+		b.log.Error("go on with task", "task", task, "err", err)
+	}
+}
+
 // intend puts an effect into ch. The same key again is the same act and is left
 // out by the store.
 func (b *Bot) intend(c *nod.Case, ch *nod.Change, kind nod.EffectKind, key, repo string, intent any) error {

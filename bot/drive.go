@@ -236,9 +236,13 @@ func (b *Bot) askTool(ctx context.Context, task, run string, r nod.ApprovalReque
 		return denied("nod could not ask anybody: " + nod.PublicMessage(err))
 	}
 	d, err := b.await(ctx, task, id)
+	if err != nil {
+		b.dismiss(task, id)
+	} else {
+		b.goOn(task)
+	}
 	switch {
 	case err != nil:
-		b.dismiss(task, id)
 		return denied("nobody answered before the request ended")
 	case d.Permits():
 		return nod.ApprovalAnswer{Allow: true}

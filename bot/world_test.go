@@ -1,0 +1,534 @@
+package bot_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nod"
+	"nod/bot"
+	"nod/policy"
+	"nod/store"
+)
+
+var repo = nod.Repo{Host: "github.test", Owner: "acme", Name: "web"}
+
+func person(id int64, login string) nod.Actor {
+	return nod.Actor{Kind: nod.ActorGitHub, Host: "github.test", ID: id, Login: login}
+}
+
+var (
+	ada = person(1, "ada") // owner
+	eve = person(9, "eve") // a stranger
+)
+
+const headSHA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+// world is everything around a bot: a real store on a real file, and fakes of the
+// outside that keep what was done to them.
+type world struct {
+	t     *testing.T
+	dir   string
+	store *store.Store
+	stop  func()
+	seq   int
+
+	mu       sync.Mutex
+	issues   map[int]*nod.Issue
+	branch   string // where the task's branch stands
+	pulls    []nod.PullRequest
+	comments []string // bodies of the one status comment, as edited
+	labels   []string // the issue's, by swaps
+	pushes   []nod.Push
+	running  map[string]bool
+	check    int // exit code of the repository's check
+	agent    func(a *fakeSession) nod.Result
+	sessions int
+	prompts  []string
+	fault    map[nod.EffectKind]func(n int) error // called before the n-th performance
+	after    map[nod.EffectKind]func(n int) error // called after it
+	lookup   map[nod.EffectKind]error
+	done     map[nod.EffectKind]int // acts that really happened
+	tries    map[nod.EffectKind]int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, dir: t.TempDir(), issues: map[int]*nod.Issue{}, running: map[string]bool{},
+		fault: map[nod.EffectKind]func(int) error{}, after: map[nod.EffectKind]func(int) error{}, lookup: map[nod.EffectKind]error{},
+		done: map[nod.EffectKind]int{}, tries: map[nod.EffectKind]int{}}
+	w.agent = func(a *fakeSession) nod.Result { return nod.Result{OK: true, Text: "Done."} }
+	return w
+}
+
+func (w *world) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(testWriter{w.t}, nil))
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// start opens the store and runs a bot on it until halt.
+func (w *world) start() {
+	w.t.Helper()
+	s, err := store.Open(w.t.Context(), store.Config{Path: filepath.Join(w.dir, "nod.db"), Now: time.Now, Log: w.log()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = s
+	rules, err := policy.Compile(policy.Settings{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := bot.New(bot.Config{
+		Host: repo.Host, Environments: filepath.Join(w.dir, "env"), Now: time.Now, Log: w.log(),
+		Repos: map[string]bot.RepoSettings{repo.Key(): {Repo: repo, Agent: "fake", Check: []string{"make", "test"}, Rules: rules}},
+		Tick:  10 * time.Second, Neutralize: func(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") },
+		Push: func(d nod.Decision, t nod.Task) nod.Push {
+			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID}
+		},
+		Link:       func(task string) string { return "https://nod.test/t/" + task },
+		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
+	}, bot.Ports{Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse,
+		Effects: map[nod.EffectKind]bot.Performer{
+			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
+			nod.EffectOpenPR: performer{w}, nod.EffectNotify: performer{w}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// halt ends the bot and the store, as a shutdown would.
+func (w *world) halt() {
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+}
+
+// life runs f in a bubble where time passes only when everyone waits.
+func life(t *testing.T, f func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		defer w.halt()
+		f(t, w)
+	})
+}
+
+func (w *world) issue(number int, author nod.Actor) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.issues[number] = &nod.Issue{Repo: repo, Number: number, Title: "Greeting is wrong", Body: "Say hello, not helo.", Author: author,
+		Open: true, Labels: []string{"nod"}, UpdatedAt: time.Now()}
+}
+
+// deliver puts an occurrence into the table of deliveries.
+func (w *world) deliver(o nod.Occurrence) {
+	w.t.Helper()
+	w.seq++
+	o.Repo, o.At = repo, time.Now()
+	raw, err := json.Marshal(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.store.AcceptDelivery(w.t.Context(), nod.Delivery{GUID: fmt.Sprintf("guid-%d", w.seq), Event: "fake", Payload: raw,
+		Order: fmt.Sprintf("%s#%d", repo, o.Issue), ReceivedAt: time.Now()}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) label(number int, by nod.Actor) {
+	w.deliver(nod.Occurrence{Kind: nod.IssueLabeled, Issue: number, Sender: by, Label: "nod"})
+}
+
+func parse(d nod.Delivery) (*nod.Occurrence, error) {
+	var o nod.Occurrence
+	if err := json.Unmarshal(d.Payload, &o); err != nil {
+		return nil, nod.E(nod.Invalid, "not an occurrence", err)
+	}
+	return &o, nil
+}
+
+// task returns the newest task of an issue.
+func (w *world) task(number int) nod.Case {
+	w.t.Helper()
+	t, err := w.store.TaskOf(w.t.Context(), repo, number)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := w.store.Case(w.t.Context(), t.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// until lets time pass until ok holds for issue 1's case.
+func (w *world) until(what string, ok func(c nod.Case) bool) nod.Case {
+	w.t.Helper()
+	for range 1000 {
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if t, err := w.store.TaskOf(w.t.Context(), repo, 1); err == nil {
+			if c, err := w.store.Case(w.t.Context(), t.ID); err == nil && ok(c) {
+				return c
+			}
+		}
+	}
+	w.t.Fatalf("never: %s (case: %+v)", what, w.task(1))
+	return nod.Case{}
+}
+
+func in(s nod.TaskState) func(nod.Case) bool {
+	return func(c nod.Case) bool { return c.Task.State == s }
+}
+
+func waitingFor(cause nod.Cause) func(nod.Case) bool {
+	return func(c nod.Case) bool { return len(c.Open()) == 1 && c.Open()[0].Cause == cause }
+}
+
+// answer answers the one open decision from the host.
+func (w *world) answer(answer, reason string) {
+	w.t.Helper()
+	open := w.task(1).Open()
+	if len(open) != 1 {
+		w.t.Fatalf("%d decisions are open, want one", len(open))
+	}
+	if _, err := w.store.RecordAnswer(w.t.Context(), nod.Answer{Decision: open[0].ID, Answer: answer, Reason: reason,
+		By: nod.Actor{Kind: nod.ActorHost}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) verifyChain() {
+	w.t.Helper()
+	r, err := w.store.VerifyChain(w.t.Context(), "")
+	if err != nil || !r.Verified || r.Entries == 0 {
+		w.t.Errorf("audit chain: %+v, %v", r, err)
+	}
+}
+
+// GitHub, as bot.GitHub.
+
+func (w *world) Standing(_ context.Context, _ int64, _ nod.Repo, a nod.Actor) nod.Standing {
+	if a.ID == ada.ID {
+		return nod.Standing{Actor: a, Tier: nod.Owner, Reason: "listed as an owner"}
+	}
+	return nod.Standing{Actor: a, Tier: nod.Outsider, Reason: "no permission"}
+}
+
+func (w *world) Issue(_ context.Context, _ int64, _ nod.Repo, number int) (nod.Issue, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, ok := w.issues[number]
+	if !ok {
+		return nod.Issue{}, nod.E(nod.NotFound, "no such issue", nil)
+	}
+	return *i, nil
+}
+
+func (w *world) Labelled(_ context.Context, _ int64, _ nod.Repo, label string) ([]nod.Issue, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []nod.Issue
+	for _, i := range w.issues {
+		for _, l := range i.Labels {
+			if l == label {
+				found := *i
+				found.Labeller = ada
+				out = append(out, found)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (w *world) DefaultBranch(context.Context, int64, nod.Repo) (string, error) { return "main", nil }
+
+func (w *world) Delivered(_ context.Context, _ nod.Task, r nod.Revision) (nod.Delivered, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := nod.Delivered{BranchSHA: w.branch}
+	if n := len(w.pulls); n > 0 {
+		d.PullRequest = w.pulls[n-1]
+	}
+	for _, c := range r.Commits {
+		c.Verified = true
+		d.Commits = append(d.Commits, c)
+	}
+	return d, nil
+}
+
+// performer performs every kind of effect on the world.
+type performer struct{ w *world }
+
+func (p performer) Perform(_ context.Context, _ nod.Task, e nod.Effect) (json.RawMessage, error) {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tries[e.Kind]++
+	if f := w.fault[e.Kind]; f != nil {
+		if err := f(w.tries[e.Kind]); err != nil {
+			return nil, err
+		}
+	}
+	out, err := p.act(e)
+	if err != nil {
+		return nil, err
+	}
+	w.done[e.Kind]++
+	if f := w.after[e.Kind]; f != nil {
+		if err := f(w.tries[e.Kind]); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(out)
+}
+
+func (p performer) act(e nod.Effect) (any, error) {
+	w := p.w
+	switch e.Kind {
+	case nod.EffectStatusComment:
+		var i nod.StatusComment
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		w.comments = append(w.comments, i.Body)
+		return nod.CommentOutcome{ID: 77}, nil
+	case nod.EffectSwapLabel:
+		var i nod.SwapLabel
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		keep := []string{}
+		for _, l := range w.issues[i.Issue].Labels {
+			if !strings.Contains(strings.Join(i.Remove, " ")+" ", l+" ") {
+				keep = append(keep, l)
+			}
+		}
+		if i.Add != "" {
+			keep = append(keep, i.Add)
+		}
+		w.issues[i.Issue].Labels = keep
+		return struct{}{}, nil
+	case nod.EffectPush:
+		var i nod.PushBranch
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		if i.Old != w.branch {
+			return nil, nod.E(nod.Conflict, "somebody else moved the branch", nil)
+		}
+		w.branch = i.SHA
+		return nod.PushOutcome{SHA: i.SHA}, nil
+	case nod.EffectOpenPR:
+		var i nod.OpenPullRequest
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		pr := nod.PullRequest{Number: len(w.pulls) + 1, HeadRef: i.Head, HeadSHA: w.branch, BaseRef: i.Base, State: "open"}
+		w.pulls = append(w.pulls, pr)
+		return pr, nil
+	case nod.EffectNotify:
+		var i nod.Push
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		w.pushes = append(w.pushes, i)
+		return struct{}{}, nil
+	}
+	return nil, fmt.Errorf("effect kind %q", e.Kind)
+}
+
+func (p performer) Lookup(_ context.Context, _ nod.Task, e nod.Effect) (json.RawMessage, error) {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.lookup[e.Kind]; err != nil {
+		return nil, err
+	}
+	switch e.Kind {
+	case nod.EffectPush:
+		var i nod.PushBranch
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		if w.branch == i.SHA {
+			return json.Marshal(nod.PushOutcome{SHA: i.SHA})
+		}
+	case nod.EffectOpenPR:
+		if n := len(w.pulls); n > 0 {
+			return json.Marshal(w.pulls[n-1])
+		}
+	}
+	return nil, nil
+}
+
+type fakeGit struct{ w *world }
+
+func (g fakeGit) Seed(_ context.Context, _ nod.Task, _, dir string) (string, error) {
+	return strings.Repeat("b", 40), os.MkdirAll(dir, 0o755)
+}
+
+func (g fakeGit) Import(_ context.Context, _ nod.Task, bundle io.Reader) (string, error) {
+	raw, err := io.ReadAll(bundle)
+	if err == nil && string(raw) != "bundle" {
+		err = nod.E(nod.Invalid, "not a bundle", nil)
+	}
+	return headSHA, err
+}
+
+func (g fakeGit) Prepare(_ context.Context, s nod.PrepareSpec) (nod.Prepared, error) {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	sha := fmt.Sprintf("%040d", g.w.sessions)
+	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: strings.Repeat("b", 40), Tree: sha,
+		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{strings.Repeat("b", 40)}, Subject: "fix: say hello to @stranger", Message: "fix: say hello"}}}}, nil
+}
+
+func (g fakeGit) Bundle(_ context.Context, _ nod.Task, _, _ string, w io.Writer) error {
+	_, err := io.WriteString(w, "bundle")
+	return err
+}
+
+func (g fakeGit) Forget(context.Context, nod.Task) error { return nil }
+
+type fakeEnvironments struct{ w *world }
+
+func (f fakeEnvironments) Start(_ context.Context, s nod.EnvironmentSpec) (nod.Attestation, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if f.w.running[s.ID] {
+		return nod.Attestation{}, nod.E(nod.Conflict, "it runs", nil)
+	}
+	f.w.running[s.ID] = true
+	return nod.Attestation{Isolation: "fake", UID: 1000, GID: 1000, Capabilities: "0000000000000000", NoNewPrivs: true, Seccomp: true,
+		Interfaces: []string{"lo"}, RootReadOnly: true, EgressRefused: true, DirectRefused: true}, nil
+}
+
+func (f fakeEnvironments) Exec(_ context.Context, id string, c nod.Command) (nod.Process, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if !f.w.running[id] {
+		return nil, nod.E(nod.Conflict, "it does not run", nil)
+	}
+	line := strings.Join(c.Argv, " ")
+	switch {
+	case strings.Contains(line, "git bundle create"):
+		return process{out: "bundle"}, nil
+	case strings.Contains(line, "make test"):
+		return process{out: "tested", code: f.w.check}, nil
+	}
+	return process{}, nil
+}
+
+func (f fakeEnvironments) Stop(_ context.Context, id string) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	delete(f.w.running, id)
+	return nil
+}
+
+func (f fakeEnvironments) Delete(ctx context.Context, id string) error { return f.Stop(ctx, id) }
+
+func (f fakeEnvironments) List(context.Context) ([]string, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	var ids []string
+	for id := range f.w.running {
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+type process struct {
+	out  string
+	code int
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Close() error                { return nil }
+
+func (p process) Stdin() io.WriteCloser         { return discard{} }
+func (p process) Stdout() io.Reader             { return bytes.NewReader([]byte(p.out)) }
+func (p process) Stderr() io.Reader             { return bytes.NewReader(nil) }
+func (p process) Wait() (nod.ExitStatus, error) { return nod.ExitStatus{Code: p.code}, nil }
+func (p process) Kill(context.Context) error    { return nil }
+
+type fakeAgents struct{ w *world }
+
+func (f fakeAgents) Start(_ context.Context, _ string, _ nod.Executor, s nod.AgentSpec) (nod.AgentSession, error) {
+	f.w.mu.Lock()
+	f.w.sessions++
+	f.w.prompts = append(f.w.prompts, s.Prompt)
+	play := f.w.agent
+	f.w.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &fakeSession{ctx: ctx, cancel: cancel, spec: s, events: make(chan nod.Event, 16), ended: make(chan struct{})}
+	go func() {
+		defer close(a.ended)
+		defer close(a.events)
+		a.emit(nod.EventSession, nod.SessionOpened{Session: "s-1", Program: "fake"})
+		if a.result = play(a); ctx.Err() != nil {
+			a.err = errors.New("the process was stopped")
+			return
+		}
+		a.emit(nod.EventResult, a.result)
+	}()
+	return a, nil
+}
+
+// fakeSession is a live agent whose play is a Go function.
+type fakeSession struct {
+	ctx    context.Context
+	cancel func()
+	spec   nod.AgentSpec
+	events chan nod.Event
+	ended  chan struct{}
+	result nod.Result
+	err    error
+}
+
+func (a *fakeSession) emit(kind nod.EventKind, data any) {
+	a.events <- nod.NewEvent("", nod.Transcript, kind, nod.Actor{Kind: nod.ActorAgent}, data)
+}
+
+// asks requests leave for a tool call.
+func (a *fakeSession) asks(tool, input string) nod.ApprovalAnswer {
+	return a.spec.Approve(a.ctx, nod.ApprovalRequest{ID: "1", Tool: tool, Input: json.RawMessage(input)})
+}
+
+func (a *fakeSession) ID() string                             { return "s-1" }
+func (a *fakeSession) Events() <-chan nod.Event               { return a.events }
+func (a *fakeSession) Instruct(context.Context, string) error { return nil }
+func (a *fakeSession) Stop(context.Context) error             { a.cancel(); <-a.ended; return nil }
+func (a *fakeSession) Wait() (nod.Result, error)              { <-a.ended; return a.result, a.err }
