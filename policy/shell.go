@@ -172,7 +172,7 @@ func static(w *syntax.Word) (string, bool) {
 	for _, part := range w.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			if strings.ContainsAny(p.Value, "\\*?[]{}~") {
+			if strings.ContainsAny(p.Value, "\\*?[]{}") || strings.HasPrefix(p.Value, "~") {
 				return "", false
 			}
 			b.WriteString(p.Value)
