@@ -139,4 +139,7 @@ type Issue struct {
 	Labeller  Actor     `json:"labeller,omitzero"` // who set the trigger label last, when asked for
 	UpdatedAt time.Time `json:"updated_at"`
 	URL       string    `json:"url"`
+	// Installation is the App's installation that reaches the repository, where a
+	// call was made without knowing it.
+	Installation int64 `json:"installation,omitempty"`
 }

@@ -47,8 +47,8 @@ type GitHub interface {
 	Standing(ctx context.Context, installation int64, repo nod.Repo, a nod.Actor) nod.Standing
 	// Issue reads an issue as it is now.
 	Issue(ctx context.Context, installation int64, repo nod.Repo, number int) (nod.Issue, error)
-	// Labelled lists the open issues that carry label.
-	Labelled(ctx context.Context, installation int64, repo nod.Repo, label string) ([]nod.Issue, error)
+	// Labelled lists the open issues that carry label, their Installation set.
+	Labelled(ctx context.Context, repo nod.Repo, label string) ([]nod.Issue, error)
 	// DefaultBranch is read each time it decides something.
 	DefaultBranch(ctx context.Context, installation int64, repo nod.Repo) (string, error)
 	// Delivered reads a published revision back.

@@ -99,13 +99,13 @@ func (b *Bot) reconcile(ctx context.Context) {
 		b.conduct(ctx, t.ID)
 	}
 	for _, set := range b.cfg.Repos {
-		issues, err := b.GitHub.Labelled(ctx, 0, set.Repo, b.cfg.TriggerLabel)
+		issues, err := b.GitHub.Labelled(ctx, set.Repo, b.cfg.TriggerLabel)
 		if err != nil {
 			b.log.Warn("list labelled issues", "repo", set.Repo.String(), "err", err)
 			continue
 		}
 		for _, i := range issues {
-			o := nod.Occurrence{Kind: nod.IssueLabeled, Repo: set.Repo, Issue: i.Number, Sender: i.Labeller, Label: b.cfg.TriggerLabel, At: i.UpdatedAt}
+			o := nod.Occurrence{Kind: nod.IssueLabeled, Repo: set.Repo, Installation: i.Installation, Issue: i.Number, Sender: i.Labeller, Label: b.cfg.TriggerLabel, At: i.UpdatedAt}
 			if note, err := b.accept(ctx, set, o, nil); err != nil {
 				b.log.Warn("accept a missed label", "repo", set.Repo.String(), "issue", i.Number, "err", err)
 			} else if note == "" {

@@ -254,7 +254,7 @@ func (w *world) Issue(_ context.Context, _ int64, _ nod.Repo, number int) (nod.I
 	return *i, nil
 }
 
-func (w *world) Labelled(_ context.Context, _ int64, _ nod.Repo, label string) ([]nod.Issue, error) {
+func (w *world) Labelled(_ context.Context, _ nod.Repo, label string) ([]nod.Issue, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []nod.Issue
