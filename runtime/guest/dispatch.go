@@ -1,0 +1,33 @@
+package guest
+
+import (
+	"path/filepath"
+)
+
+// Roles that Dispatch takes over a process for.
+const (
+	RoleInit   = "init"   // PID 1, building the environment
+	RoleServe  = "serve"  // PID 1, hardened: reaper and exec server
+	RoleRunner = "runner" // parent of one exec
+	RoleProbe  = "probe"  // writes what it sees as JSON
+)
+
+// names are what the guest binary is called: by the driver that starts it, as a
+// program of its own, and by its path inside an environment.
+var names = map[string]bool{"nod-guest": true, "guest": true}
+
+// Dispatch runs the role that args, a process's whole argument list, asks for and
+// then exits the process. It returns false, having done nothing, when args name
+// no role of this package. Call it first in main and in every TestMain whose
+// tests start environments.
+func Dispatch(args []string) bool {
+	if len(args) < 2 || !names[filepath.Base(args[0])] {
+		return false
+	}
+	switch args[1] {
+	case RoleInit, RoleServe, RoleRunner, RoleProbe:
+		exit(run(args[1]))
+		return true
+	}
+	return false
+}

@@ -1,0 +1,131 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descriptors that the driver gives PID 1.
+const (
+	controlFD = 3 // SOCK_SEQPACKET to the driver
+	selfFD    = 4 // sealed copy of this binary
+	firstTree = 5 // detached mounts, see Bind.Tree
+)
+
+func exit(code int) { os.Exit(code) }
+
+func run(role string) int {
+	switch role {
+	case RoleInit:
+		return initMain()
+	case RoleServe:
+		return serveMain()
+	case RoleRunner:
+		return runnerMain()
+	default:
+		return probeMain()
+	}
+}
+
+// stepError names the step of the start that did not work.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+func step(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stepError{name, err}
+}
+
+// initMain builds the environment, hands the listener out, waits for the host's
+// go, gives up every right and becomes the server.
+func initMain() int {
+	// Capabilities, landlock and the seccomp filter belong to a thread until the
+	// execve at the end makes this one the only one.
+	goruntime.LockOSThread()
+	if err := initialise(); err != nil {
+		return reportFailure(err)
+	}
+	return 125 // unreachable: initialise only returns errors
+}
+
+func reportFailure(err error) int {
+	f := Failure{Step: "start", Err: err.Error()}
+	var s *stepError
+	if errors.As(err, &s) {
+		f.Step, f.Err = s.step, s.err.Error()
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		f.Errno = int(errno)
+	}
+	payload, jerr := json.Marshal(f)
+	if jerr == nil {
+		jerr = sendPacket(controlFD, FrameFailed, payload)
+	}
+	fmt.Fprintf(os.Stderr, "nod-guest: %v\n", err)
+	if jerr != nil {
+		fmt.Fprintf(os.Stderr, "nod-guest: report: %v\n", jerr)
+	}
+	return 125
+}
+
+func initialise() error {
+	// Nothing inherited by accident may reach the environment.
+	if err := unix.CloseRange(selfFD, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return step("close descriptors", err)
+	}
+	t, payload, _, err := receivePacket(controlFD)
+	if err != nil {
+		return step("read boot", err)
+	}
+	if t != FrameBoot {
+		return step("read boot", errors.New("the first frame is another"))
+	}
+	var b Boot
+	if err := json.Unmarshal(payload, &b); err != nil {
+		return step("read boot", err)
+	}
+	if err := buildRoot(b); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte("nod")); err != nil {
+		return step("set hostname", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return step("bring loopback up", err)
+	}
+	if err := handListenerOut(b.Proxy); err != nil {
+		return step("hand the egress listener out", err)
+	}
+	if t, _, _, err = receivePacket(controlFD); err != nil || t != FrameGo {
+		return step("wait for go", errors.Join(err, errors.New("the host did not say go")))
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := setLimits(b.PIDs); err != nil {
+		return err
+	}
+	abi, err := restrictPaths(b)
+	if err != nil {
+		return step("landlock", err)
+	}
+	if err := installFilter(); err != nil {
+		return step("seccomp", err)
+	}
+	argv := []string{"nod-guest", RoleServe, fmt.Sprint(abi)}
+	return step("execve", execSelf(argv))
+}
