@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -47,7 +48,10 @@ type fact struct {
 }
 
 type option struct {
-	Value, Label, Class string
+	Value string // when it is one of nod's own words
+	Coded string // base64url of any other answer, which must reach the script unchanged
+	Label string
+	Class string
 }
 
 type reviewView struct {
@@ -278,7 +282,13 @@ func options(d nod.Decision, w wording, broken bool) []option {
 		if o == nod.Cancel || o == nod.Deny {
 			class = "no"
 		}
-		list = append(list, option{Value: o, Label: optionLabel(o), Class: class})
+		item := option{Label: optionLabel(o), Class: class}
+		if item.Label != o {
+			item.Value = o
+		} else {
+			item.Coded = base64.RawURLEncoding.EncodeToString([]byte(o))
+		}
+		list = append(list, item)
 	}
 	return list
 }

@@ -116,6 +116,7 @@
   function answers() {
     all('[data-answer]').forEach((b) => b.addEventListener('click', () =>
       answer(b.dataset.answer, b.dataset.answer === 'deny' && $('reason') ? $('reason').value : '')));
+    all('[data-coded]').forEach((b) => b.addEventListener('click', () => answer(new TextDecoder().decode(toBytes(b.dataset.coded)), '')));
     if ($('ask')) {
       const choose = (open) => { $('why').hidden = !open; $('choose').hidden = open; (open ? $('reason') : $('ask')).focus(); };
       $('ask').addEventListener('click', () => choose(true));
@@ -129,7 +130,7 @@
     const wanted = document.querySelector('[data-ceremony]') || $('act');
     if (!wanted) return;
     if (window.isSecureContext && window.PublicKeyCredential && navigator.credentials) {
-      all('#go, #ask, #send, [data-answer]').forEach((b) => { b.disabled = false; });
+      all('#go, #ask, #send, [data-answer], [data-coded]').forEach((b) => { b.disabled = false; });
       return;
     }
     $('nokey').hidden = false;

@@ -1,0 +1,157 @@
+package answer_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"nod"
+)
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+// listen opens a task's event stream and returns its lines.
+func (w *world) listen(path, cookie, last string) (*http.Response, *bufio.Scanner) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.url+path, nil)
+	w.must(err)
+	r.Header.Set("Cookie", cookie)
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := (&http.Client{Transport: dial}).Do(r)
+	w.must(err)
+	w.t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp, bufio.NewScanner(resp.Body)
+}
+
+type told struct {
+	Seq  int64
+	Text []struct {
+		T, M string
+	}
+	What, Who string
+}
+
+func next(t *testing.T, s *bufio.Scanner) told {
+	t.Helper()
+	for s.Scan() {
+		if data, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+			var e told
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+	}
+	t.Fatalf("the stream ended: %v", s.Err())
+	return told{}
+}
+
+func say(w *world, task, text string) {
+	w.store.commit(nod.NewEvent(task, nod.Transcript, nod.EventMessage, nod.Actor{Kind: nod.ActorAgent}, nod.Message{Text: text}))
+}
+
+func TestTheStreamGoesOnWhereTheBrowserWas(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	for _, text := range []string{"one", "two", "three"} {
+		say(w, task, text)
+	}
+	say(w, "t00000000000000bb", "another task's")
+	resp, stream := w.listen("/t/"+task+"/events?after=0", cookie, "1")
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("the type is %q", got)
+	}
+	for i, want := range []string{"two", "three"} {
+		if e := next(t, stream); e.Seq != int64(i+2) || e.Text[0].T != want || e.Who != "agent" {
+			t.Errorf("event %d is %+v", i, e)
+		}
+	}
+	say(w, task, "fo\u202eur")
+	e := next(t, stream)
+	if e.Seq != 4 || len(e.Text) != 3 || e.Text[1].M != "U+202E" {
+		t.Errorf("the live event is %+v", e)
+	}
+}
+
+func TestTheStreamStartsAfterTheNewestWithoutRepeatingIt(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	say(w, task, "old")
+	_, stream := w.listen("/t/"+task+"/events?after=1", cookie, "")
+	say(w, task, "new")
+	if e := next(t, stream); e.Seq != 2 {
+		t.Errorf("the first event is %+v", e)
+	}
+}
+
+func TestTheStreamEndsWithItsSession(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	_, stream := w.listen("/t/"+task+"/events", cookie, "")
+	say(w, task, "one")
+	next(t, stream)
+	w.revokeAll()
+	say(w, task, "two")
+	for stream.Scan() {
+		if strings.Contains(stream.Text(), "two") {
+			// It was on its way already; what matters is that the stream ends.
+			continue
+		}
+	}
+	if resp, _ := w.listen("/t/"+task+"/events", cookie, ""); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("opening it again is %s", resp.Status)
+	}
+}
+
+func TestClosingTheServerEndsItsStreams(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	_, stream := w.listen("/t/"+task+"/events", cookie, "")
+	say(w, task, "one")
+	next(t, stream)
+	w.server.Close()
+	for stream.Scan() {
+		if strings.HasPrefix(stream.Text(), "data:") {
+			t.Errorf("after closing: %s", stream.Text())
+		}
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	say(w, task, "one")
+	for range 32 {
+		_, stream := w.listen("/t/"+task+"/events", cookie, "")
+		next(t, stream)
+	}
+	if resp, _ := w.listen("/t/"+task+"/events", cookie, ""); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more is %s", resp.Status)
+	}
+	for _, bad := range []string{"x", "-1"} {
+		if resp, _ := w.listen("/t/"+task+"/events", cookie, bad); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("id %s is %s", bad, resp.Status)
+		}
+	}
+}
+
+func TestTheSessionBoundsTheStream(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.cookieOf(w.owner())
+	task := w.task("t00000000000000aa", "x").ID
+	w.pass(24*time.Hour - 50*time.Millisecond)
+	_, stream := w.listen("/t/"+task+"/events", cookie, "")
+	for stream.Scan() { // ends by itself
+	}
+}
