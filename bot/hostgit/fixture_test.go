@@ -80,8 +80,10 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	}
 	f.config = Config{
 		Dir: filepath.Join(t.TempDir(), "git"), GitPath: git, Author: Identity{"nod[bot]", "nod@example.invalid"}, SigningKey: key,
-		Remote: func(context.Context, nod.Task, bool) (string, nod.Secret, error) { return f.url, nod.NewSecret(testToken), nil },
-		Now:    func() time.Time { return testNow },
+		Remote: func(context.Context, nod.Task, bool) (string, nod.Secret, error) {
+			return f.url, nod.NewSecret(testToken), nil
+		},
+		Now: func() time.Time { return testNow },
 	}
 	for _, c := range change {
 		c(&f.config)

@@ -26,7 +26,7 @@ func (g *Git) Import(ctx context.Context, t nod.Task, bundle io.Reader) (string,
 	if err := checkTask(t); err != nil {
 		return "", err
 	}
-	f, err := g.receive(bundle)
+	f, size, err := g.receive(bundle)
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,7 @@ func (g *Git) Import(ctx context.Context, t nod.Task, bundle io.Reader) (string,
 		return "", nod.E(nod.Internal, "read the bundle", err)
 	}
 	start := pos - int64(r.Buffered())
-	if err := scanPack(ctx, r, g.limits); err != nil {
+	if err := scanPack(ctx, r, size, g.limits); err != nil {
 		return "", err
 	}
 	if _, err := f.Seek(start, io.SeekStart); err != nil {
@@ -56,15 +56,14 @@ func (g *Git) Import(ctx context.Context, t nod.Task, bundle io.Reader) (string,
 }
 
 // receive writes the stream to a file without a name, up to the limit.
-func (g *Git) receive(bundle io.Reader) (*os.File, error) {
-	f, err := os.CreateTemp(g.dir, "bundle-*")
+func (g *Git) receive(bundle io.Reader) (f *os.File, size int64, err error) {
+	f, err = os.CreateTemp(g.dir, "bundle-*")
 	if err != nil {
-		return nil, nod.E(nod.Internal, "make a file for the bundle", err)
+		return nil, 0, nod.E(nod.Internal, "make a file for the bundle", err)
 	}
 	err = os.Remove(f.Name())
-	var n int64
 	if err == nil {
-		n, err = io.Copy(f, io.LimitReader(bundle, g.limits.BundleBytes+1))
+		size, err = io.Copy(f, io.LimitReader(bundle, g.limits.BundleBytes+1))
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -72,12 +71,12 @@ func (g *Git) receive(bundle io.Reader) (*os.File, error) {
 	switch {
 	case err != nil:
 		err = nod.E(nod.Unavailable, "the bundle did not arrive whole", err)
-	case n > g.limits.BundleBytes:
+	case size > g.limits.BundleBytes:
 		err = tooBig("it is larger than " + strconv.FormatInt(g.limits.BundleBytes>>20, 10) + " MiB")
 	default:
-		return f, nil
+		return f, size, nil
 	}
-	return nil, errors.Join(err, f.Close())
+	return nil, 0, errors.Join(err, f.Close())
 }
 
 // keep unpacks a scanned bundle in a quarantine, checks it and keeps its head.

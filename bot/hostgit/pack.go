@@ -14,8 +14,9 @@ import (
 
 // scanPack reads a whole pack and adds up what it would inflate to, so that a pack
 // that is cut short, malformed or a bomb is refused before git sees it. Contents
-// are not judged here. The format is git's gitformat-pack(5).
-func scanPack(ctx context.Context, r *bufio.Reader, l Limits) error {
+// are not judged here. size is that of the whole bundle. The format is git's
+// gitformat-pack(5).
+func scanPack(ctx context.Context, r *bufio.Reader, size int64, l Limits) error {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return readError(err)
@@ -27,7 +28,7 @@ func scanPack(ctx context.Context, r *bufio.Reader, l Limits) error {
 	if objects > l.AddedEntries+2*int64(l.Commits) {
 		return tooBig("it holds more objects than its limits can need")
 	}
-	s := packScan{r: r, left: l.AddedBytes, blob: l.BlobBytes}
+	s := packScan{r: r, left: l.AddedBytes, blob: l.BlobBytes, data: max(ratioFrom, size*maxRatio)}
 	for range objects {
 		if err := ctx.Err(); err != nil {
 			return nod.E(nod.Unavailable, "checking the bundle took too long", err)
@@ -49,9 +50,17 @@ func scanPack(ctx context.Context, r *bufio.Reader, l Limits) error {
 type packScan struct {
 	r    *bufio.Reader
 	z    io.ReadCloser
-	left int64 // bytes that may still be inflated
+	left int64 // bytes of objects that may still come
+	data int64 // bytes that may still be inflated to see them
 	blob int64
 }
+
+// Deflate can make a thousand bytes of one. Real work of any size is far below a
+// hundred, and a quarter of a GiB is scanned in no time.
+const (
+	ratioFrom = 256 << 20
+	maxRatio  = 100
+)
 
 const (
 	ofsDelta = 6
@@ -92,6 +101,9 @@ func (s *packScan) object() error {
 	}
 	if err := s.spend(size); err != nil {
 		return err
+	}
+	if s.data -= size; s.data < 0 {
+		return tooBig("it would inflate more than a hundredfold")
 	}
 	if s.z == nil {
 		s.z, err = zlib.NewReader(s.r)

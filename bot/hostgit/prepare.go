@@ -181,7 +181,7 @@ func (m *mirror) merge(ctx context.Context, q, base, ours string, c commit) (str
 	}
 	result := &capped{limit: m.g.limits.DiffBytes, over: func() {}}
 	_, err = m.git(ctx, call{objects: q, stdout: result}, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", sides[0], sides[1])
-	fields := strings.Split(result.String(), "\x00")
+	fields := strings.Split(result.buf.String(), "\x00")
 	switch {
 	case exitCode(err) == 1 && hexID.MatchString(fields[0]):
 		return "", conflict(c, fields[1:])

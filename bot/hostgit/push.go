@@ -153,7 +153,7 @@ func (m *mirror) push(ctx context.Context, r *remote, in nod.PushBranch) error {
 	_, err = m.git(ctx, call{remote: r, stdout: out}, "push", "--porcelain", "--quiet", "--no-verify", "--no-follow-tags", "--no-signed",
 		"--recurse-submodules=no", "--", r.url, in.SHA+":refs/heads/"+in.Branch)
 	if err != nil {
-		return m.rejected(ctx, in, out.String(), err)
+		return m.rejected(ctx, in, out.buf.String(), err)
 	}
 	if heads, err = m.heads(ctx, r); err != nil {
 		return err

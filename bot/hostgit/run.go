@@ -167,7 +167,7 @@ func (g *Git) run(ctx context.Context, c call, args ...string) ([]byte, error) {
 	if err != nil {
 		return nil, failed(ctx, args[0], err, errs.scrubbed(c.remote))
 	}
-	return out.Bytes(), nil
+	return out.buf.Bytes(), nil
 }
 
 // failed makes the error of a git process that did not end well.
@@ -208,19 +208,19 @@ func exitCode(err error) int {
 
 // capped keeps up to limit bytes and calls over at the first one more.
 type capped struct {
-	bytes.Buffer
+	buf   bytes.Buffer // not embedded: its ReadFrom would go around the cap
 	limit int64
 	full  bool
 	over  func()
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if int64(c.Len()+len(p)) > c.limit {
+	if int64(c.buf.Len()+len(p)) > c.limit {
 		c.full = true
 		c.over()
 		return 0, io.ErrShortWrite
 	}
-	return c.Buffer.Write(p)
+	return c.buf.Write(p)
 }
 
 // tail keeps the last limit bytes.
