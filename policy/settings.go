@@ -93,7 +93,7 @@ func Compile(s Settings) (Rules, error) {
 			return Rules{}, invalid("blocked[%d]: %d is not an account id", i, id)
 		}
 	}
-	tools, err := compileTools(s, preset)
+	tools, err := compileTools(s, r.Preset, preset)
 	r.Tools = tools
 	if err != nil {
 		return Rules{}, err
@@ -112,7 +112,7 @@ func compileMode(where, value string, floor Mode) (Mode, error) {
 	return mode, nil
 }
 
-func compileTools(s Settings, preset Preset) (ToolRules, error) {
+func compileTools(s Settings, name PresetName, preset Preset) (ToolRules, error) {
 	rules := ToolRules{Preset: ToolPreset(s.Tools)}
 	if s.Tools == "" {
 		rules.Preset = Careful
@@ -122,7 +122,8 @@ func compileTools(s Settings, preset Preset) (ToolRules, error) {
 		return ToolRules{}, unknown("tools", "tool preset", s.Tools, toolPresets)
 	}
 	if looseness > toolPresets[preset.Tools] {
-		return ToolRules{}, invalid("tools: %s is looser than this preset takes, %s", rules.Preset, preset.Tools)
+		return ToolRules{}, &nod.Error{Code: nod.Invalid, Hint: "choose " + string(preset.Tools) + ", or a looser preset for the repository",
+			Msg: fmt.Sprintf("tools: %s is looser than preset %s takes, %s", rules.Preset, name, preset.Tools)}
 	}
 	for i, line := range s.Allow {
 		words, err := allowWords(line)
