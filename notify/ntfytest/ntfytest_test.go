@@ -154,17 +154,17 @@ func TestSinceChoosesTheCachedMessages(t *testing.T) {
 	}
 	all := s.Messages(topicName)
 	for since, want := range map[string]string{
-		"":                        "m0 m1 m2 m3",
-		"all":                     "m0 m1 m2 m3",
-		"none":                    "",
-		"latest":                  "m3",
-		all[1].ID:                 "m2 m3",
-		"90s":                     "m2 m3",
-		"1m":                      "m2 m3",
-		"2d":                      "m0 m1 m2 m3",
-		fmt.Sprint(all[3].Time):   "m3",
-		fmt.Sprint(all[3].Time+1): "",
-		"nonsense":                "",
+		"":                          "m0 m1 m2 m3",
+		"all":                       "m0 m1 m2 m3",
+		"none":                      "",
+		"latest":                    "m3",
+		all[1].ID:                   "m2 m3",
+		"90s":                       "m2 m3",
+		"1m":                        "m2 m3",
+		"2d":                        "m0 m1 m2 m3",
+		fmt.Sprint(all[3].Time):     "m3",
+		fmt.Sprint(all[3].Time + 1): "",
+		"nonsense":                  "",
 	} {
 		_, answer := do(t, "GET", url+"/"+topicName+"/json?poll=1&since="+since, "", nil)
 		var got []string
