@@ -42,7 +42,7 @@ func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, 
 // prepare takes the result out of the environment, prepares it, lets the
 // repository's check judge it, and asks whether it may be pushed.
 func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
-	defer b.verb("prepare")()
+	defer b.verb("publish")()
 	task := c.Task.ID
 	c, err := b.enter(ctx, c, set) // stopped and started: nothing of the agent still runs in it
 	if err != nil {
