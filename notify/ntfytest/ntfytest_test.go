@@ -15,8 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"nod"
 )
 
 const topicName = "Zq3f8Lk0vB7nXw2RtY6s"
@@ -119,7 +117,7 @@ func TestMessagesThatBreakTheRulesAreRefusedAsNtfyDoes(t *testing.T) {
 }
 
 func TestTokenIsNeededToPublishAndToSubscribe(t *testing.T) {
-	_, url := serve(t, Config{Token: nod.NewSecret("tk_right")})
+	_, url := serve(t, Config{Token: "tk_right"})
 	for name, c := range map[string]struct {
 		auth   string
 		status int

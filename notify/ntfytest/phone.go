@@ -38,7 +38,7 @@ type push struct {
 func (s *Server) phone() {
 	s.mux.HandleFunc("GET /phone", s.phoneHTML)
 	s.mux.HandleFunc("GET /phone/events", func(w http.ResponseWriter, r *http.Request) {
-		s.stream(w, r, s.cfg.Topic.Reveal(), "none", false, format{eventStream, writeRing})
+		s.stream(w, r, s.cfg.Topic, "none", false, format{eventStream, writeRing})
 	})
 	for name, kind := range assetTypes {
 		s.mux.HandleFunc("GET /phone/"+name, func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func writeRing(w io.Writer, m Message) error {
 }
 
 func (s *Server) phoneHTML(w http.ResponseWriter, _ *http.Request) {
-	messages := s.Messages(s.cfg.Topic.Reveal())
+	messages := s.Messages(s.cfg.Topic)
 	slices.Reverse(messages)
 	var list []push
 	for _, m := range messages[:min(shown, len(messages))] {

@@ -6,11 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"nod"
 )
 
-func phoneConfig() Config { return Config{Topic: nod.NewSecret(topicName)} }
+func phoneConfig() Config { return Config{Topic: topicName} }
 
 func TestPhoneListsPushesNewestFirstWithTheirLinks(t *testing.T) {
 	_, url := serve(t, phoneConfig())

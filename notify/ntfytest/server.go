@@ -10,14 +10,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"nod"
 )
 
 // Config says what the server is. The zero value is a server without a token.
 type Config struct {
-	Topic nod.Secret // what /phone shows; empty means that there is no /phone
-	Token nod.Secret // when set, needed to publish and to subscribe
+	Topic string // what /phone shows; empty means that there is no /phone
+	Token string // when set, needed to publish and to subscribe
 
 	Keep        int              // messages per topic; 0 means 200
 	Keepalive   time.Duration    // between keepalive events; 0 means 45 s, as ntfy
@@ -70,7 +68,7 @@ func New(c Config) *Server {
 	s.mux.HandleFunc("GET /{topic}/json", s.subscribe(asLines))
 	s.mux.HandleFunc("GET /{topic}/sse", s.subscribe(asEvents))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, bad(40401, "page not found")) })
-	if !c.Topic.Empty() {
+	if c.Topic != "" {
 		s.phone()
 	}
 	return s
@@ -179,7 +177,7 @@ func (s *Server) topic(name string) (*topic, *problem) {
 
 // authorize takes "Bearer TOKEN" and Basic with the token as password, as ntfy does.
 func (s *Server) authorize(r *http.Request) *problem {
-	if s.cfg.Token.Empty() {
+	if s.cfg.Token == "" {
 		return nil
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -188,7 +186,7 @@ func (s *Server) authorize(r *http.Request) *problem {
 			return bad(40301, "forbidden")
 		}
 	}
-	if subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token.Reveal())) != 1 {
+	if subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token)) != 1 {
 		return bad(40101, "unauthorized")
 	}
 	return nil
