@@ -1,0 +1,237 @@
+// Package chromium drives a real Chromium with a virtual passkey authenticator, for
+// tests of the answer page. It is apart from answertest so that no program links a
+// browser driver.
+package chromium
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+
+	"nod/runtime/runtimetest"
+)
+
+// Size is a viewport in CSS pixels.
+type Size struct {
+	Name          string
+	Width, Height int64
+	Phone         bool // touch, and two device pixels to a CSS pixel
+}
+
+var (
+	phone = Size{Name: "phone", Width: 390, Height: 844, Phone: true}
+	desk  = Size{Name: "desk", Width: 1280, Height: 800}
+)
+
+// Phone is a usual phone, held upright.
+func Phone() Size { return phone }
+
+// Desk is a small laptop.
+func Desk() Size { return desk }
+
+// patience is how long one step may take.
+const patience = 30 * time.Second
+
+// Browser is one Chromium with a fresh profile and one tab.
+type Browser struct {
+	t    testing.TB
+	ctx  context.Context
+	size Size
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// Start starts Chromium, named by NOD_CHROMIUM or found as usual, with a passkey
+// authenticator that verifies its user at once. The test is skipped when there is no
+// Chromium, and the browser ends with the test.
+func Start(t testing.TB, size Size) *Browser {
+	t.Helper()
+	program := find()
+	if program == "" {
+		runtimetest.Missing(t, "chromium (or NOD_CHROMIUM)")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.DisableGPU,
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endTab := chromedp.NewContext(allocator)
+	b := &Browser{t: t, ctx: ctx, size: size}
+	t.Cleanup(func() {
+		last, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := chromedp.Cancel(last); err != nil {
+			t.Logf("close chromium: %v", err)
+		}
+		endTab()
+		endAllocator()
+	})
+	b.must("listen", chromedp.Listen(ctx, b.hear))
+	for _, enable := range []func(context.Context) error{
+		func(c context.Context) error { _, err := chromedp.Call(c, log.Enable, cdp.Empty{}); return err },
+		func(c context.Context) error { _, err := chromedp.Call(c, runtime.Enable, cdp.Empty{}); return err },
+		func(c context.Context) error {
+			_, err := chromedp.Call(c, webauthn.Enable, webauthn.EnableParams{})
+			return err
+		},
+		func(c context.Context) error {
+			_, err := chromedp.Call(c, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+				Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true}})
+			return err
+		},
+	} {
+		b.must("start chromium", enable(ctx))
+	}
+	emulate := []chromedp.EmulateViewportOption{}
+	if size.Phone {
+		emulate = append(emulate, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	b.Do(chromedp.EmulateViewport(size.Width, size.Height, emulate...))
+	return b
+}
+
+func find() string {
+	if named := os.Getenv("NOD_CHROMIUM"); named != "" {
+		return named
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// hear collects what the browser complains about.
+func (b *Browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Source != log.EntrySourceNetwork { // refusals are part of the tests
+			b.problems = append(b.problems, fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
+		}
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
+	}
+}
+
+// Problems returns what the browser has complained about so far: policy violations,
+// script errors, deprecations. Failed requests are not among them.
+func (b *Browser) Problems() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.problems)
+}
+
+func (b *Browser) must(what string, err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatalf("%s: %v (chromium said %q)", what, err, b.Problems())
+	}
+}
+
+// Do runs steps, all of them within half a minute.
+func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	b.must("chromium", chromedp.Do(ctx, steps...))
+}
+
+// Open loads a page.
+func (b *Browser) Open(url string) { b.t.Helper(); b.Do(chromedp.Navigate(url)) }
+
+// Wait waits until something that matches the CSS selector can be seen.
+func (b *Browser) Wait(css string) { b.t.Helper(); b.Do(chromedp.WaitVisible(chromedp.CSS(css))) }
+
+// Click clicks what matches css once it can be seen and is enabled.
+func (b *Browser) Click(css string) {
+	b.t.Helper()
+	b.Do(chromedp.WaitVisible(chromedp.CSS(css)), chromedp.WaitEnabled(chromedp.CSS(css)), chromedp.Click(chromedp.CSS(css)))
+}
+
+// Type types text into what matches css.
+func (b *Browser) Type(css, text string) {
+	b.t.Helper()
+	b.Do(chromedp.WaitVisible(chromedp.CSS(css)), chromedp.SendKeys(chromedp.CSS(css), text))
+}
+
+// Text returns the visible text of what matches css.
+func (b *Browser) Text(css string) string {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS(css)))
+	b.must("read "+css, err)
+	return text
+}
+
+// Eval evaluates a JavaScript expression in the page and returns its value.
+func Eval[T any](b *Browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	b.must("evaluate", err)
+	return v
+}
+
+// BeforeEachPage runs script in every page before the page's own.
+func (b *Browser) BeforeEachPage(script string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	b.must("add script", err)
+}
+
+// WithoutScripts turns JavaScript off for pages opened from now on.
+func (b *Browser) WithoutScripts() {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.must("disable scripts", err)
+}
+
+// Dark makes the browser prefer dark pages, or light ones.
+func (b *Browser) Dark(dark bool) {
+	b.t.Helper()
+	value := "light"
+	if dark {
+		value = "dark"
+	}
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}})
+	b.must("set colours", err)
+}
+
+// Screenshot writes what is on the screen to $NOD_SCREENSHOTS/name-size.png; it does
+// nothing when that is not set.
+func (b *Browser) Screenshot(name string) {
+	b.t.Helper()
+	dir := os.Getenv("NOD_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	b.must("take screenshot", err)
+	b.must("make folder", os.MkdirAll(dir, 0o755))
+	b.must("write screenshot", os.WriteFile(filepath.Join(dir, name+"-"+b.size.Name+".png"), png, 0o644))
+}
