@@ -309,6 +309,9 @@ func (r *root) place(target string, dir bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	if target == "/" {
+		return at, nil
+	}
 	parts := strings.Split(strings.Trim(target, "/"), "/")
 	for i, part := range parts {
 		last := i == len(parts)-1

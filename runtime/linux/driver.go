@@ -1,0 +1,337 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/egress"
+)
+
+// Driver implements runtime.Driver. Make it with New, end it with Close.
+type Driver struct {
+	cfg      Config
+	log      *slog.Logger
+	lock     *os.File
+	self     *os.File // sealed copy of the guest binary, what PID 1 executes
+	guest    string   // the file seen at nod.GuestPath
+	spawner  *spawner
+	limiter  *limiter
+	landlock int
+
+	mu   sync.Mutex
+	envs map[string]*environment
+}
+
+var _ runtime.Driver = (*Driver)(nil)
+
+// environment is what this process knows of one environment.
+type environment struct {
+	mu       sync.Mutex // held over each change
+	prepared runtime.PreparedSpec
+	state    state
+	inst     *instance // nil unless running
+}
+
+// New opens the driver's state and ends what a process that died left behind. It
+// returns Conflict when another process holds the state.
+func New(c Config) (*Driver, error) {
+	if !filepath.IsAbs(c.StateDir) {
+		return nil, nod.E(nod.Invalid, "the runtime's state directory must be an absolute path", nil)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Egress.Log == nil {
+		c.Egress.Log = c.Log
+	}
+	if c.Egress.Audit == nil {
+		log := c.Log
+		c.Egress.Audit = func(e egress.Event) { log.Info("egress", "event", e) }
+	}
+	d := &Driver{cfg: c, log: c.Log, envs: map[string]*environment{}, landlock: max(c.Landlock, 0)}
+	if c.Landlock == 0 {
+		d.landlock = 1
+	}
+	if err := os.MkdirAll(filepath.Join(c.StateDir, "env"), 0o700); err != nil {
+		return nil, nod.E(nod.Internal, "the runtime's state directory cannot be made", err)
+	}
+	if err := os.Chmod(c.StateDir, 0o700); err != nil {
+		return nil, nod.E(nod.Internal, "the runtime's state directory cannot be made private", err)
+	}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	return d, nil
+}
+
+func (d *Driver) open() error {
+	var err error
+	if d.lock, err = os.OpenFile(filepath.Join(d.cfg.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nod.E(nod.Internal, "the runtime's state cannot be locked", err)
+	}
+	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return &nod.Error{Code: nod.Conflict, Msg: "another process holds the runtime's state", Hint: "one supervisor per state directory", Err: err}
+	}
+	if err := d.copyGuest(); err != nil {
+		return nod.E(nod.Internal, "the guest binary cannot be copied", err)
+	}
+	d.limiter = newLimiter(d.cfg)
+	if err := d.sweep(); err != nil {
+		return err
+	}
+	d.spawner = newSpawner()
+	return nil
+}
+
+// Close ends every environment, proven, and lets the state go.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	envs := make([]*environment, 0, len(d.envs))
+	for _, e := range d.envs {
+		envs = append(envs, e)
+	}
+	d.mu.Unlock()
+	var err error
+	for _, e := range envs {
+		err = errors.Join(err, d.stop(context.Background(), e))
+	}
+	return errors.Join(err, d.release())
+}
+
+func (d *Driver) release() error {
+	var err error
+	if d.spawner != nil {
+		d.spawner.close()
+	}
+	for _, f := range []*os.File{d.self, d.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// Name is "linux".
+func (d *Driver) Name() string { return "linux" }
+
+// known returns the environment that this process has provisioned.
+func (d *Driver) known(id string) (*environment, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e, ok := d.envs[id]; ok {
+		return e, nil
+	}
+	return nil, nod.E(nod.NotFound, "no such environment is provisioned by this process", nil)
+}
+
+// Provision makes the environment's state and, as root, gives workspace and home
+// to a user of the environment's own. The same spec again changes nothing;
+// another one is a Conflict while the environment runs and replaces it otherwise.
+func (d *Driver) Provision(_ context.Context, p runtime.PreparedSpec) error {
+	if p.Digest() == "" {
+		return nod.E(nod.Invalid, "the spec was not prepared", nil)
+	}
+	s := p.Spec()
+	if d.cfg.Owner != "" && s.Owner != d.cfg.Owner {
+		return nod.E(nod.Forbidden, "the environment belongs to another owner", nil)
+	}
+	if err := d.limiter.check(s.Limits); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	e, ok := d.envs[s.ID]
+	if !ok {
+		e = &environment{}
+		d.envs[s.ID] = e
+	}
+	d.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inst != nil && !e.inst.ended() {
+		if e.state.Digest == p.Digest() {
+			return nil
+		}
+		return nod.E(nod.Conflict, "the environment is running under another spec", nil)
+	}
+	if err := d.provision(e, p); err != nil {
+		if e.prepared.Digest() == "" {
+			d.mu.Lock()
+			delete(d.envs, s.ID)
+			d.mu.Unlock()
+		}
+		return err
+	}
+	return nil
+}
+
+func (d *Driver) provision(e *environment, p runtime.PreparedSpec) error {
+	s := p.Spec()
+	st, err := d.loadState(s.ID)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nod.E(nod.Internal, "the environment's state cannot be read", err)
+	}
+	if err == nil && st.Owner != s.Owner {
+		return nod.E(nod.Conflict, "the environment's id belongs to another owner", nil)
+	}
+	if err != nil {
+		st = state{ID: s.ID, Owner: s.Owner}
+		if st.HostUID, err = d.newUID(); err != nil {
+			return nod.E(nod.Internal, "no user is left for the environment", err)
+		}
+	}
+	st.Digest = p.Digest()
+	if os.Geteuid() == 0 {
+		for _, src := range []runtime.Source{p.Workspace(), p.Home()} {
+			if src.Info == nil || st.owns(src) {
+				continue
+			}
+			if err := giveTree(src, st.HostUID); err != nil {
+				return err
+			}
+			st.own(src)
+		}
+	}
+	if err := d.saveState(st); err != nil {
+		return nod.E(nod.Internal, "the environment's state cannot be written", err)
+	}
+	e.prepared, e.state = p, st
+	return nil
+}
+
+// Start starts it and attests it from inside.
+func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) {
+	e, err := d.known(id)
+	if err != nil {
+		return nod.Attestation{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inst != nil && !e.inst.ended() {
+		return nod.Attestation{}, nod.E(nod.Conflict, "the environment is already running", nil)
+	}
+	inst, err := d.launch(ctx, e.prepared, e.state.HostUID)
+	if err != nil {
+		return nod.Attestation{}, err
+	}
+	e.state.PID, e.state.StartTime = inst.pid, inst.startTime
+	if err = d.saveState(e.state); err != nil {
+		err = nod.E(nod.Internal, "the environment's state cannot be written", err)
+	}
+	var a nod.Attestation
+	if err == nil {
+		a, err = d.attest(ctx, inst)
+	}
+	if err != nil {
+		return a, errors.Join(err, inst.stop(context.WithoutCancel(ctx)))
+	}
+	e.inst = inst
+	d.log.Info("environment started", "environment", id)
+	return a, nil
+}
+
+// Exec starts a process. ctx bounds the start only.
+func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error) {
+	e, err := d.known(id)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	inst := e.inst
+	e.mu.Unlock()
+	if inst == nil || inst.ended() {
+		return nil, nod.E(nod.Conflict, "the environment is not running", nil)
+	}
+	return inst.exec(ctx, c)
+}
+
+// UpdateEgress swaps a running environment's policy; tunnels that the new one
+// does not allow are cut.
+func (d *Driver) UpdateEgress(id string, policy *egress.Policy) error {
+	e, err := d.known(id)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inst == nil || e.inst.ended() {
+		return nod.E(nod.Conflict, "the environment is not running", nil)
+	}
+	e.inst.proxy.Update(policy)
+	return nil
+}
+
+// Stop kills PID 1; the kernel ends everything else in its namespace before PID 1
+// can be waited for, which is the proof.
+func (d *Driver) Stop(ctx context.Context, id string) error {
+	e, err := d.known(id)
+	if err != nil {
+		if _, serr := d.loadState(id); serr == nil {
+			return nil // of an earlier process: New has ended it
+		}
+		return err
+	}
+	return d.stop(ctx, e)
+}
+
+func (d *Driver) stop(ctx context.Context, e *environment) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inst == nil {
+		return nil
+	}
+	if err := e.inst.stop(ctx); err != nil {
+		return err
+	}
+	e.inst = nil
+	e.state.PID, e.state.StartTime = 0, 0
+	if err := d.saveState(e.state); err != nil {
+		return nod.E(nod.Internal, "the environment's state cannot be written", err)
+	}
+	d.log.Info("environment stopped", "environment", e.state.ID)
+	return nil
+}
+
+// Delete stops the environment and forgets it. Workspace and home stay, and stay
+// with the environment's user.
+func (d *Driver) Delete(ctx context.Context, id string) error {
+	if !validID(id) {
+		return nod.E(nod.Invalid, "this is no environment id", nil)
+	}
+	if e, err := d.known(id); err == nil {
+		if err := d.stop(ctx, e); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.envs, id)
+	if err := os.RemoveAll(d.envDir(id)); err != nil {
+		return nod.E(nod.Internal, "the environment's state cannot be removed", err)
+	}
+	return nil
+}
+
+// List reads the states on disk.
+func (d *Driver) List(_ context.Context, owner string) ([]runtime.Status, error) {
+	all, err := d.states()
+	if err != nil {
+		return nil, nod.E(nod.Internal, "the runtime's state cannot be read", err)
+	}
+	var out []runtime.Status
+	for _, st := range all {
+		if st.Owner == owner {
+			out = append(out, runtime.Status{ID: st.ID, Owner: st.Owner, Running: st.alive()})
+		}
+	}
+	return out, nil
+}

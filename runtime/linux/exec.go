@@ -1,0 +1,104 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/guest"
+
+	"golang.org/x/sys/unix"
+)
+
+// environ is what every command has unless its Env says otherwise. The proxy's
+// variables are a convenience: there is no other way out.
+var environ = map[string]string{
+	"PATH":   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME":   runtime.HomePath,
+	"USER":   "agent",
+	"TMPDIR": "/tmp",
+	"LANG":   "C.UTF-8",
+
+	"HTTPS_PROXY": proxyURL, "https_proxy": proxyURL,
+	"HTTP_PROXY": proxyURL, "http_proxy": proxyURL,
+	"ALL_PROXY": proxyURL, "all_proxy": proxyURL,
+	"NO_PROXY": noProxy, "no_proxy": noProxy,
+	"NODE_USE_ENV_PROXY": "1",
+}
+
+const (
+	proxyURL = "http://" + runtime.ProxyAddress
+	noProxy  = "localhost,127.0.0.1,::1"
+)
+
+// guestCommand checks c and completes its environment.
+func guestCommand(c nod.Command) ([]byte, error) {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return nil, nod.E(nod.Invalid, "the command is empty", nil)
+	}
+	g := guest.Command{Argv: c.Argv, Dir: c.Dir}
+	if g.Dir == "" {
+		g.Dir = runtime.WorkspacePath
+	}
+	if !strings.HasPrefix(g.Dir, "/") {
+		return nil, nod.E(nod.Invalid, "a command's directory must be absolute", nil)
+	}
+	env := maps.Clone(environ)
+	maps.Copy(env, c.Env)
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {
+			return nil, nod.E(nod.Invalid, "a command's environment has a malformed variable", nil)
+		}
+		g.Env = append(g.Env, k+"="+env[k])
+	}
+	for _, a := range append([]string{g.Dir}, g.Argv...) {
+		if strings.ContainsRune(a, 0) {
+			return nil, nod.E(nod.Invalid, "a command's argument has a zero byte", nil)
+		}
+	}
+	payload, err := json.Marshal(g)
+	if err != nil {
+		return nil, nod.E(nod.Internal, "the command has no form", err)
+	}
+	if len(payload) > guest.MaxPayload {
+		return nil, nod.E(nod.TooLarge, "the command is longer than 2 MiB", nil)
+	}
+	return payload, nil
+}
+
+// exec has PID 1 start a runner on a socket of its own, and the runner the command.
+func (i *instance) exec(ctx context.Context, c nod.Command) (*process, error) {
+	payload, err := guestCommand(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	own, other, err := socketPair(unix.SOCK_STREAM)
+	if err != nil {
+		return nil, nod.E(nod.Unavailable, "no socket for the command", err)
+	}
+	sendErr := i.control.send(guest.FrameExec, nil, other)
+	_ = other.Close() // the guest has its own
+	p := newProcess(i, own)
+	if sendErr != nil {
+		return nil, p.abandon(nod.E(nod.Unavailable, "the environment does not listen", sendErr))
+	}
+	stop := context.AfterFunc(ctx, func() { _ = own.SetDeadline(time.Unix(1, 0)) })
+	err = p.begin(payload)
+	if !stop() && err == nil {
+		err = nod.E(nod.Unavailable, "the start of the command took too long", ctx.Err())
+	}
+	if err != nil {
+		return nil, p.abandon(err)
+	}
+	go p.receive()
+	return p, nil
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package linux
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/egress"
+	"nod/runtime/guest"
+)
+
+const (
+	startPatience = 30 * time.Second // for the guest to build its environment
+	stopPatience  = 10 * time.Second // for the kernel to end a killed pid namespace
+)
+
+// instance is one running environment.
+type instance struct {
+	id        string
+	cmd       *exec.Cmd
+	pid       int
+	startTime uint64
+	pidfd     int
+	control   *control
+	proxy     *egress.Proxy
+	serving   sync.WaitGroup
+	limiter   *limiter
+	cgroup    string
+	log       *slog.Logger
+
+	done chan struct{} // closed once PID 1 is reaped and everything is cleaned up
+	err  error         // of the clean-up, set before done is closed
+}
+
+func (i *instance) ended() bool {
+	select {
+	case <-i.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// launch starts PID 1 and brings it to the point where it serves execs. On any
+// error nothing is left behind.
+func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, hostUID int) (*instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	s := p.Spec()
+	ecfg := d.cfg.Egress
+	ecfg.Policy, ecfg.Environment = p.Policy(), s.ID
+	proxy, err := egress.New(ecfg)
+	if err != nil {
+		return nil, err
+	}
+	binds, files, err := d.sources(p)
+	defer closeAll(files)
+	if err != nil {
+		return nil, errors.Join(err, proxy.Close())
+	}
+	host, child, err := controlPair()
+	if err != nil {
+		return nil, errors.Join(nod.E(nod.Unavailable, "no control socket", err), proxy.Close())
+	}
+	logR, logW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(nod.E(nod.Unavailable, "no log pipe", err), host.close(), child.Close(), proxy.Close())
+	}
+	cmd, pidfd, err := d.spawn(hostUID, append([]*os.File{child, d.self}, files...), logW)
+	if err = errors.Join(err, child.Close(), logW.Close()); err != nil {
+		if cmd.Process != nil {
+			err = errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+		}
+		return nil, errors.Join(startError(err), host.close(), logR.Close(), proxy.Close())
+	}
+	i := &instance{
+		id: s.ID, cmd: cmd, pid: cmd.Process.Pid, pidfd: pidfd, control: host, proxy: proxy,
+		limiter: d.limiter, cgroup: d.cgroupName(s.ID), log: d.log, done: make(chan struct{}),
+	}
+	i.serving.Go(func() { i.relayLog(logR) })
+	go i.reap()
+	if err := i.bring(ctx, d, p, binds); err != nil {
+		return nil, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
+	}
+	return i, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // an O_PATH descriptor: nothing to lose
+	}
+}
+
+// bring speaks the start with PID 1.
+func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, binds []guest.Bind) error {
+	var err error
+	if i.startTime, err = startTime(i.pid); err != nil {
+		return nod.E(nod.Unavailable, "the environment ended while it started", err)
+	}
+	payload, err := json.Marshal(d.boot(p, binds))
+	if err != nil {
+		return nod.E(nod.Internal, "the boot message has no form", err)
+	}
+	if err := i.control.send(guest.FrameBoot, payload); err != nil {
+		return nod.E(nod.Unavailable, "the environment does not listen", err)
+	}
+	_, files, err := i.control.expect(ctx, guest.FrameListener)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	if len(files) != 1 {
+		return nod.E(nod.Internal, "the environment did not hand its listener out", nil)
+	}
+	l, err := net.FileListener(files[0])
+	if err != nil {
+		return nod.E(nod.Internal, "the environment's listener cannot be served", err)
+	}
+	if err := i.limiter.attach(i.cgroup, i.pid, p.Spec().Limits); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	i.serving.Go(func() {
+		if err := i.proxy.Serve(context.WithoutCancel(ctx), l); err != nil && !i.ended() {
+			i.log.Error("egress proxy ended", "environment", i.id, "err", err)
+		}
+	})
+	if err := i.control.send(guest.FrameGo, nil); err != nil {
+		return nod.E(nod.Unavailable, "the environment does not listen", err)
+	}
+	payload, _, err = i.control.expect(ctx, guest.FrameReady)
+	if err != nil {
+		return err
+	}
+	var ready guest.Ready
+	if err := json.Unmarshal(payload, &ready); err != nil {
+		return nod.E(nod.Internal, "the environment's ready message has no form", err)
+	}
+	return i.limiter.confirm(i.pid, p.Spec().Limits)
+}
+
+// relayLog keeps what PID 1 says on stderr, cut: it speaks only when something is
+// wrong.
+func (i *instance) relayLog(r *os.File) {
+	var b bytes.Buffer
+	_, err := io.Copy(&b, io.LimitReader(r, 16<<10))
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		i.log.Error("environment log lost", "environment", i.id, "err", err)
+	}
+	if b.Len() > 0 {
+		i.log.Warn("environment init spoke", "environment", i.id, "text", fmt.Sprintf("%.2000q", b.String()))
+	}
+}
+
+// reap waits for PID 1 and cleans up. The kernel lets PID 1 be waited for only
+// when every process of its namespace has been reaped.
+func (i *instance) reap() {
+	defer close(i.done)
+	var exit *exec.ExitError
+	if err := i.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		i.err = err
+	}
+	i.err = errors.Join(i.err, i.proxy.Close(), i.control.close(), unix.Close(i.pidfd))
+	i.serving.Wait()
+	i.err = errors.Join(i.err, i.limiter.remove(i.cgroup))
+	i.log.Info("environment ended", "environment", i.id)
+}
+
+// stop kills PID 1 and returns once everything in the environment is proven to
+// have ended. It may be called again.
+func (i *instance) stop(ctx context.Context) error {
+	if !i.ended() {
+		// The process handle, unlike a number, cannot have become another's.
+		if err := i.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return nod.E(nod.Unavailable, "the environment cannot be killed", err)
+		}
+	}
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-i.done:
+	case <-ctx.Done():
+		return nod.E(nod.Unavailable, "the environment was killed but its end is not proven yet", ctx.Err())
+	case <-timer.C:
+		return nod.E(nod.Unavailable, "the environment was killed but does not end", nil)
+	}
+	if i.err != nil {
+		return nod.E(nod.Internal, "the environment ended but left something behind", i.err)
+	}
+	return nil
+}
