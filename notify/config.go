@@ -73,6 +73,9 @@ func New(c Config) (*Publisher, error) {
 	return &Publisher{root: root, topic: c.Topic, token: c.Token, http: own, log: c.Log}, nil
 }
 
+// Close gives up idle connections. The publisher can still be used.
+func (p *Publisher) Close() { p.http.CloseIdleConnections() }
+
 // rootOf checks the server's address. ntfy publishes JSON at the root only.
 func rootOf(s string) (string, error) {
 	const hint = "such as https://ntfy.sh, without a topic"
