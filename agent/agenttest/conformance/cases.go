@@ -1,10 +1,10 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -46,10 +46,10 @@ func allowed(t *testing.T, s Subject) {
 	}
 }
 
-// same compares two JSON values whatever their spacing.
+// same compares two JSON values whatever their spacing and escapes.
 func same(a, b json.RawMessage) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 func denied(t *testing.T, s Subject) {
