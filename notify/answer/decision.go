@@ -15,6 +15,8 @@ import (
 type decisionView struct {
 	frame
 	Words    wording
+	Lead     string // the subject, where it says more than a tool's name
+	Quoted   bool   // Lead is the agent's or an outsider's words
 	Decision nod.Decision
 	Task     nod.Task
 	Run      int // number of the asking run, 0 when there is none or it is not the latest
@@ -93,6 +95,9 @@ func (s *Server) decisionView(ctx context.Context, d nod.Decision, page int, raw
 	v.Task = m.Case.Task
 	if run := m.Case.Run; run != nil && run.ID == d.Run {
 		v.Run = run.Number
+	}
+	if d.Cause != nod.CauseTool && d.Subject != m.Input {
+		v.Lead, v.Quoted = d.Subject, v.Words.Tag != byNod
 	}
 	s.outcome(&v)
 	v.Clock = s.clock(d, v.Words.Then)
@@ -274,12 +279,12 @@ func options(d nod.Decision, w wording, broken bool) []option {
 		return nil
 	}
 	list := make([]option, 0, len(d.Options))
-	for i, o := range d.Options {
+	for _, o := range d.Options {
 		class := ""
-		if i == 0 && o != nod.Cancel && o != nod.Deny {
+		switch o { // what an agent offers is offered evenly
+		case nod.Retry, nod.Allow:
 			class = "go"
-		}
-		if o == nod.Cancel || o == nod.Deny {
+		case nod.Cancel, nod.Deny:
 			class = "no"
 		}
 		item := option{Label: optionLabel(o), Class: class}
@@ -319,8 +324,6 @@ func facts(d nod.Decision, m material) (list []fact) {
 			list = append(list, fact{Name: "Network", Value: "only the listed hosts, through nod’s proxy"},
 				fact{Name: "Files", Value: "its own clone of " + printable(m.Case.Task.Repo.String())})
 		}
-	} else if d.Subject != "" {
-		list = append(list, fact{Name: "About", Value: printable(d.Subject)})
 	}
 	return append(list, fact{Name: "Digest", Value: d.InputDigest, Code: true})
 }

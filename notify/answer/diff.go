@@ -34,6 +34,20 @@ type diffRow struct {
 	Text string // the whole line as it was, its marker included, no newline
 }
 
+// told reports whether the head of a file's section says all that r says: names and
+// object ids, which the digest of the whole diff covers.
+func (r diffRow) told() bool {
+	if r.Kind != 'h' {
+		return false
+	}
+	for _, p := range []string{"diff --git ", "index ", "--- ", "+++ "} {
+		if strings.HasPrefix(r.Text, p) {
+			return true
+		}
+	}
+	return false
+}
+
 // parseDiff reads what git diff writes. It drops nothing: the rows of all files,
 // joined by newlines, are diff. What it does not understand becomes rows of kind '?'.
 func parseDiff(diff string) []fileDiff {

@@ -1,10 +1,14 @@
 package answer_test
 
 import (
+	"log/slog"
+	"testing/synctest"
+
 	"bufio"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"nod/notify/answer"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +158,32 @@ func TestTheSessionBoundsTheStream(t *testing.T) {
 	_, stream := w.listen("/t/"+task+"/events", cookie, "")
 	for stream.Scan() { // ends by itself
 	}
+}
+
+// In a bubble time is free, so the handler is called without a socket.
+func TestAQuietStreamBeatsAndEndsAfterItsLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore(time.Now)
+		s, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := strings.Repeat("t", 43)
+		store.passkeys["k"] = nod.Passkey{ID: "k"}
+		store.sessions[nod.Digest([]byte(token))] = nod.Session{TokenDigest: nod.Digest([]byte(token)), Passkey: "k", ExpiresAt: time.Now().Add(time.Hour)}
+		store.cases["t1"] = nod.Case{Task: nod.Task{ID: "t1"}}
+		store.commit(nod.NewEvent("t1", nod.Audit, nod.EventTaskCreated, nod.Supervisor(), nil))
+		r := httptest.NewRequest(http.MethodGet, "https://nod.example/t/t1/events", nil)
+		r.AddCookie(&http.Cookie{Name: "__Host-nod", Value: token})
+		w := newRecorder()
+		started := time.Now()
+		s.ServeHTTP(w, r)
+		if lived := time.Since(started); lived != 30*time.Minute {
+			t.Errorf("the stream lived %v", lived)
+		}
+		body := w.Body.String()
+		if beats := strings.Count(body, ": still here"); beats < 110 || beats > 120 || strings.Count(body, "\nid: ") != 1 {
+			t.Errorf("%d beats:\n%s", beats, body[:200])
+		}
+	})
 }

@@ -67,7 +67,8 @@ func (s *Server) proven(ctx context.Context, digest string) (string, error) {
 // block is a labelled piece of untrusted text.
 type block struct {
 	Label string
-	Prose bool // wraps as prose; otherwise monospaced, in logical order
+	Prose bool // set as prose; otherwise monospaced, in logical order
+	Short bool // a number or the like, beside its label
 	Spans []span
 }
 
@@ -101,7 +102,8 @@ func blocks(d nod.Decision, input string) []block {
 	case d.Cause == nod.CauseTool && d.Subject == "Bash":
 		take("", "command")
 		if len(out) == 1 {
-			take("the agent's description of it", "description")
+			take("the agent’s description of it", "description")
+			out[len(out)-1].Prose = len(out) == 2
 		}
 	case d.Cause == nod.CauseTool:
 		take("file", "file_path")
@@ -119,7 +121,9 @@ func blocks(d nod.Decision, input string) []block {
 		if text, isText := f.text(); isText {
 			out = append(out, code(f.key, text))
 		} else {
-			out = append(out, code(f.key, indented(string(f.raw))))
+			b := code(f.key, indented(string(f.raw)))
+			b.Short = len(f.raw) < 40 && f.raw[0] != '{' && f.raw[0] != '['
+			out = append(out, b)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,8 +112,8 @@ func TestLongInputIsPagedAndNothingIsLeftOut(t *testing.T) {
 		path := "/d/" + d.ID + "?page=" + string(rune('0'+n))
 		page, err := c.Page(t.Context(), path)
 		w.must(err)
-		if len(page) > 42<<10 {
-			t.Errorf("page %d has %d bytes", n, len(page))
+		if total := len(page) + w.assetBytes(); total > 60_000 {
+			t.Errorf("page %d comes to %d bytes", n, total)
 		}
 		pages++
 		_, pre, _ := strings.Cut(page, `<pre class="logical first">`)
@@ -183,8 +184,8 @@ func TestAReviewShowsEveryFileTheCheckAndTheCommit(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if total := len(page); total > 40<<10 {
-		t.Errorf("the page has %d bytes", total)
+	if total := len(page) + w.assetBytes(); total > 60_000 {
+		t.Errorf("the page comes to %d bytes", total)
 	}
 	w.must(c.Answer(t.Context(), d.ID, nod.Allow, ""))
 }
@@ -228,6 +229,56 @@ func TestTheTaskPageEndsWithTheNewestEvents(t *testing.T) {
 	w.must(err)
 	if !strings.Contains(page, "message number AA.") || !strings.Contains(page, "message number BD.") || strings.Contains(page, "message number BE.") {
 		t.Error("paging back does not show the earlier events")
+	}
+}
+
+// assetBytes is what a first visit loads besides the page.
+func (w *world) assetBytes() (n int) {
+	for _, name := range []string{"nod.css", "nod.js", "mark.svg"} {
+		_, body := w.do(http.MethodGet, "/assets/"+name, nil, "")
+		n += len(body)
+	}
+	return n
+}
+
+func TestALongDiffIsPagedAndEveryPageIsSmall(t *testing.T) {
+	w := newWorld(t)
+	c := w.owner()
+	var diff strings.Builder
+	for f := range 40 {
+		fmt.Fprintf(&diff, "diff --git a/f%d b/f%d\n--- a/f%d\n+++ b/f%d\n@@ -0,0 +1,50 @@\n", f, f, f, f)
+		for i := range 50 {
+			fmt.Fprintf(&diff, "+<line %d of %d>\n", i, f)
+		}
+	}
+	commits := make([]nod.Commit, 120)
+	for i := range commits {
+		commits[i] = nod.Commit{SHA: headSHA, Subject: fmt.Sprintf("commit %d", i), Message: fmt.Sprintf("commit %d\n\nbody <%d>", i, i)}
+	}
+	d := w.askReview(diff.String(), commits...)
+	var all strings.Builder
+	for n := 1; ; n++ {
+		page, err := c.Page(t.Context(), fmt.Sprintf("/d/%s?page=%d", d.ID, n))
+		w.must(err)
+		if total := len(page) + w.assetBytes(); total > 60_000 {
+			t.Errorf("page %d comes to %d bytes", n, total)
+		}
+		all.WriteString(page)
+		if !strings.Contains(page, ">Next</a>") {
+			break
+		}
+	}
+	for f := range 40 {
+		for i := range 50 {
+			if want := fmt.Sprintf("&#43;&lt;line %d of %d&gt;", i, f); strings.Count(all.String(), want) != 1 {
+				t.Fatalf("%q is shown %d times", want, strings.Count(all.String(), want))
+			}
+		}
+	}
+	for i := range commits {
+		if !strings.Contains(all.String(), fmt.Sprintf("body &lt;%d&gt;", i)) {
+			t.Errorf("commit %d is not shown", i)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // pageBudget is about how many bytes of HTML the untrusted part of one page may
 // take. What does not fit goes to the next page; nothing is cut away.
-const pageBudget = 24 << 10
+const pageBudget = 20 << 10
 
 // chunk is the longest piece of text that is kept together, in bytes.
 const chunk = 2 << 10
@@ -45,7 +45,7 @@ func split(spans []span, size int) []span {
 func pageBlocks(blocks []block) [][]block {
 	pages, left := [][]block{nil}, pageBudget
 	for _, b := range blocks {
-		part := block{Label: b.Label, Prose: b.Prose}
+		part := block{Label: b.Label, Prose: b.Prose, Short: b.Short}
 		put := func() { pages[len(pages)-1] = append(pages[len(pages)-1], part) }
 		left -= 60 + len(b.Label)
 		for _, s := range split(b.Spans, chunk) {
@@ -93,8 +93,8 @@ func pageDiff(files []fileDiff) [][]shownFile {
 		put := func() { pages[len(pages)-1] = append(pages[len(pages)-1], part) }
 		left -= 300 + 2*len(f.Path()) + 2*len(f.Old)
 		for i, r := range f.Rows {
-			if i == len(f.Rows)-1 && r.Text == "" {
-				continue // what follows the last newline
+			if r.told() || i == len(f.Rows)-1 && r.Text == "" {
+				continue // the file's head says it; or what follows the last newline
 			}
 			spans := split(visible(r.Text), chunk)
 			if len(spans) == 0 {

@@ -14,7 +14,7 @@ type wording struct {
 
 const (
 	byAgent    = "written by the agent"
-	byOutsider = "an outsider’s words, as the agent would read them"
+	byOutsider = "an outsider’s words, read by the agent"
 	byNod      = "reported by nod, may quote the agent"
 )
 
