@@ -42,7 +42,8 @@ func (f Fault) before(w http.ResponseWriter, r *http.Request, done <-chan struct
 		case <-r.Context().Done():
 		case <-done:
 		}
-		panic(http.ErrAbortHandler) // no answer at all, not even an empty one
+		hangUp(w) // no answer at all, not even an empty one
+		return true
 	}
 	if f.Status == 0 {
 		return false
@@ -71,6 +72,15 @@ func truncate(w http.ResponseWriter, m Message) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body[:len(body)/2])
-	_ = http.NewResponseController(w).Flush()
-	panic(http.ErrAbortHandler)
+	hangUp(w)
+}
+
+// hangUp closes the connection. What was written has reached it.
+func hangUp(w http.ResponseWriter) {
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 has no connection to take; net/http resets the stream
+	}
+	_ = buffered.Flush()
+	_ = conn.Close()
 }

@@ -49,7 +49,15 @@ var topicPattern = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
 // reserved names are pages, not topics.
 var reserved = map[string]bool{"phone": true, "v1": true, "static": true, "docs": true, "file": true, "app": true}
 
-func validTopic(s string) bool { return topicPattern.MatchString(s) && !reserved[s] }
+func checkTopic(s string) *problem {
+	switch {
+	case !topicPattern.MatchString(s):
+		return bad(40009, "invalid request: topic invalid")
+	case reserved[s]:
+		return bad(40010, "invalid request: topic name is disallowed")
+	}
+	return nil
+}
 
 // problem is an error body of ntfy.
 type problem struct {
@@ -68,7 +76,7 @@ func readJSON(r io.Reader) (Message, *problem) {
 	}
 	var m Message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return Message{}, bad(40024, "invalid request: request body must be valid JSON")
+		return Message{}, bad(40017, "invalid request: request body must be message JSON")
 	}
 	return m, nil
 }
@@ -102,10 +110,10 @@ func readHeaders(topic string, r *http.Request) (Message, *problem) {
 func readBody(r io.Reader) ([]byte, *problem) {
 	body, err := io.ReadAll(io.LimitReader(r, bodyCap+1))
 	if err != nil {
-		return nil, bad(40000, "request body could not be read")
+		return nil, bad(40017, "invalid request: request body could not be read")
 	}
 	if len(body) > bodyCap {
-		return nil, bad(41301, "message too large")
+		return nil, bad(41303, "body too large")
 	}
 	return body, nil
 }
@@ -168,13 +176,14 @@ func actions(s string) ([]Action, *problem) {
 
 // settle checks a message that came in and fills in what ntfy fills in.
 func (m *Message) settle(id string, now, expires int64) *problem {
+	if p := checkTopic(m.Topic); p != nil {
+		return p
+	}
 	switch {
-	case !validTopic(m.Topic):
-		return bad(40009, "invalid request: topic invalid")
 	case len(m.Message) > messageCap || len(m.Title) > titleCap || len(m.Click) > titleCap:
 		return bad(41301, "message too large")
 	case !utf8.ValidString(m.Message) || !utf8.ValidString(m.Title):
-		return bad(40000, "invalid request: message is no UTF-8")
+		return bad(40011, "invalid message: message must be UTF-8 encoded")
 	case m.Priority < 0 || m.Priority > 5:
 		return bad(40007, "invalid request: priority invalid")
 	case len(m.Tags) > maxTags || len(m.Actions) > maxActions:
@@ -194,13 +203,11 @@ func (m *Message) settle(id string, now, expires int64) *problem {
 	return nil
 }
 
-// after reports whether m is newer than since allows: "all", "none", a Unix time,
-// a duration before now, or a message id, which the caller handles.
+// after reports whether m is newer than since allows: a Unix time, a duration
+// before now, "none" or nothing. Anything else is "all", or an id that was
+// forgotten, whose reader has missed everything.
 func after(m Message, since string, now int64) bool {
-	switch {
-	case since == "all":
-		return true
-	case since == "" || since == "none":
+	if since == "" || since == "none" {
 		return false
 	}
 	if n, err := strconv.ParseInt(since, 10, 64); err == nil {
@@ -209,7 +216,7 @@ func after(m Message, since string, now int64) bool {
 	if d, ok := span(since); ok {
 		return m.Time >= now-d
 	}
-	return false
+	return true
 }
 
 // span reads "90s", "10m", "2h" or "3d" as seconds.

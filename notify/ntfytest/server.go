@@ -167,7 +167,7 @@ func (s *Server) topic(name string) (*topic, *problem) {
 	t := s.topics[name]
 	if t == nil {
 		if len(s.topics) >= maxTopics {
-			return nil, bad(42905, "limit reached: too many topics")
+			return nil, bad(42904, "limit reached: too many topics")
 		}
 		t = newTopic()
 		s.topics[name] = t

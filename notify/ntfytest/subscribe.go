@@ -48,8 +48,8 @@ func (s *Server) subscribe(as format) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("topic")
 		p := s.authorize(r)
-		if p == nil && !validTopic(name) {
-			p = bad(40009, "invalid request: topic invalid")
+		if p == nil {
+			p = checkTopic(name)
 		}
 		if p != nil {
 			s.fail(w, p)
