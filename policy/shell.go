@@ -110,6 +110,9 @@ func (s *shellJudge) parts(parts []syntax.WordPart) {
 		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
 		case *syntax.DblQuoted:
+			if p.Dollar {
+				s.ask("uses a translated string")
+			}
 			s.parts(p.Parts)
 		case *syntax.ParamExp:
 			if !plainParam(p) {

@@ -47,7 +47,7 @@ var writes = []string{
 	"git diff $X", "git", "cd .. && git status", "cd planted", "cd", "rg --pre x y", "rg --hostname-bin=x y", "date -s x", "date 010100002030", "file -C x", "tree -o x",
 	"printf -v PATH x", "printf", "go test ./...", "go env -w X=y", "bash script.sh", "bash -c", "bash -c 'rm x'", "sh -c 'ls > x'", "bash -c \"$X\"", "bash -ic ls",
 	"bash -c \"bash -c \\\"bash -c 'bash -c ls'\\\"\"", "bash -c ls rm", "python3 -c 1", "curl x", "nc x 1", "ls\x00", "ls\rrm x", "ls $'\\x2d'; $'rm' x", "ls (", "ls 'x", "ls |",
-	"ls {fd}>&1", "exec {fd}>x", "ls *(e:'rm x':)", "! rm x", "trap 'rm x' EXIT", "set -x", "history -c", "kill 1", "ls ; ; ls", "> x",
+	"ls {fd}>&1", "exec {fd}>x", "ls *(e:'rm x':)", "! rm x", "trap 'rm x' EXIT", "echo $\"x\"", "cat x | bash", "echo $(<x)", "set -x", "history -c", "kill 1", "ls ; ; ls", "> x",
 }
 
 func TestBalancedRunsOnlyWhatOnlyReads(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 // history is what GitHub remembers.
 type history struct {
+	mu       sync.Mutex
 	past     []webhooks.Past // newest first
 	payloads map[int64][]byte
 	since    []time.Time // of each look
@@ -25,6 +27,8 @@ type history struct {
 }
 
 func (h *history) add(id int64, guid, event string, at time.Time, payload []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.past = slices.Insert(h.past, 0, webhooks.Past{ID: id, GUID: guid, Event: event, At: at})
 	if h.payloads == nil {
 		h.payloads = map[int64][]byte{}
@@ -35,6 +39,8 @@ func (h *history) add(id int64, guid, event string, at time.Time, payload []byte
 }
 
 func (h *history) Past(_ context.Context, since time.Time, limit int) ([]webhooks.Past, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.since = append(h.since, since)
 	if h.err != nil {
 		return nil, h.err
@@ -49,11 +55,41 @@ func (h *history) Past(_ context.Context, since time.Time, limit int) ([]webhook
 }
 
 func (h *history) Payload(_ context.Context, id int64) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.fetched = append(h.fetched, id)
 	if h.payloads[id] == nil {
 		return nil, nod.E(nod.NotFound, "gone", nil)
 	}
 	return h.payloads[id], nil
+}
+
+// fail makes every look fail with err.
+func (h *history) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// looks returns since when each look went.
+func (h *history) looks() []time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.since)
+}
+
+// fail makes every write fail with err.
+func (s *shelf) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// count returns how many rows there are.
+func (s *shelf) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rows)
 }
 
 func (s *shelf) Known(_ context.Context, guids ...string) (map[string]bool, error) {
@@ -122,29 +158,30 @@ func TestDeliveriesThatNeverArrivedAreFetchedOnceAndInOrder(t *testing.T) {
 
 func TestPollerLooksAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &history{err: nod.E(nod.Unavailable, "GitHub is down", nil)}
+		h := &history{}
+		h.fail(nod.E(nod.Unavailable, "GitHub is down", nil))
 		p, _, s, _ := poller(t, h)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); p.Run(ctx) }()
 		time.Sleep(30 * time.Minute)
-		if looks := len(h.since); looks < 4 || looks > 8 {
+		if looks := len(h.looks()); looks < 4 || looks > 8 {
 			t.Errorf("%d looks in half an hour of failures", looks)
 		}
-		h.err = nil
-		h.add(1, id(1), "issues", h.since[0].Add(time.Hour), payload(t, "issues.labeled"))
+		h.fail(nil)
+		h.add(1, id(1), "issues", h.looks()[0].Add(time.Hour), payload(t, "issues.labeled"))
 		time.Sleep(16 * time.Minute)
-		if len(s.rows) != 1 {
-			t.Fatalf("%d rows", len(s.rows))
+		if s.count() != 1 {
+			t.Fatalf("%d rows", s.count())
 		}
 		// A store that fails loses nothing either.
-		s.err = nod.E(nod.Unavailable, "disk full", nil)
+		s.fail(nod.E(nod.Unavailable, "disk full", nil))
 		h.add(2, id(2), "issues", time.Now(), payload(t, "issues.closed"))
 		time.Sleep(5 * time.Minute)
-		s.err = nil
+		s.fail(nil)
 		time.Sleep(20 * time.Minute)
-		if len(s.rows) != 2 {
-			t.Fatalf("%d rows", len(s.rows))
+		if s.count() != 2 {
+			t.Fatalf("%d rows", s.count())
 		}
 		cancel()
 		<-done
