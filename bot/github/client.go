@@ -31,42 +31,47 @@ const (
 
 // Config says which GitHub, as which App.
 type Config struct {
-	APIURL       string            // REST root; empty: https://api.github.com/. GHES: https://HOST/api/v3/
-	Host         string            // as actors and repositories name it; empty: github.com
-	WebURL       string            // root of clone URLs; empty: https:// and Host
-	AppID        int64             // required
-	PrivateKey   nod.Secret        // required: the App's RSA key, PEM
-	Owners       []int64           // numeric ids of the accounts that own this nod
-	TriggerLabel string            // label whose setter Issue reports; empty: none is reported
-	HTTP         http.RoundTripper // nil: a transport of its own
-	Log          *slog.Logger      // nil: nothing is logged
-	Now          func() time.Time  // nil: the system clock; it only computes waiting times
+	APIURL       string     // REST root; empty: https://api.github.com/. GHES: https://HOST/api/v3/
+	Host         string     // as actors and repositories name it; empty: github.com
+	WebURL       string     // root of clone URLs; empty: https:// and Host
+	AppID        int64      // required
+	PrivateKey   nod.Secret // required: the App's RSA key, PEM
+	Owners       []int64    // numeric ids of the accounts that own this nod
+	TriggerLabel string     // label whose setter Issue reports; empty: none is reported
+	// PushWorkflows lets Remote ask for the permission to push workflow files, which
+	// the App must have been granted.
+	PushWorkflows bool
+	HTTP          http.RoundTripper // nil: a transport of its own
+	Log           *slog.Logger      // nil: nothing is logged
+	Now           func() time.Time  // nil: the system clock
 }
 
 // Client speaks to one GitHub as one App. Its methods may be called from several
 // goroutines.
 type Client struct {
-	api, web *url.URL
-	host     string
-	appID    int64
-	key      *rsa.PrivateKey
-	owners   []int64
-	trigger  string
-	base     http.RoundTripper
-	log      *slog.Logger
-	now      func() time.Time
-	app      *gh.Client // as the App itself
+	api, web  *url.URL
+	host      string
+	appID     int64
+	key       *rsa.PrivateKey
+	owners    []int64
+	trigger   string
+	workflows bool
+	base      http.RoundTripper
+	log       *slog.Logger
+	now       func() time.Time
+	app       *gh.Client // as the App itself
 
 	mu       sync.Mutex // guards what follows
 	reaches  map[reach]*access
-	moved    map[int64]int64 // installation id to the one that replaced it
-	identity Identity        // zero until it was read
+	live     map[string]time.Time // every token that may still be alive, and until when
+	moved    map[int64]int64      // installation id to the one that replaced it
+	identity Identity             // zero until it was read
 }
 
 // New checks c and makes a Client. It talks to nobody yet.
 func New(c Config) (*Client, error) {
 	cl := &Client{host: orElse(c.Host, "github.com"), appID: c.AppID, owners: c.Owners, trigger: c.TriggerLabel, log: c.Log, now: c.Now,
-		reaches: map[reach]*access{}, moved: map[int64]int64{}}
+		reaches: map[reach]*access{}, live: map[string]time.Time{}, moved: map[int64]int64{}, workflows: c.PushWorkflows}
 	var err error
 	if cl.api, err = root(orElse(c.APIURL, "https://api.github.com/")); err != nil {
 		return nil, err

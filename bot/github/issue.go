@@ -37,7 +37,7 @@ func (c *Client) Issue(ctx context.Context, installation int64, repo nod.Repo, n
 	if err != nil {
 		return nod.Issue{}, c.fault(act, err)
 	}
-	issue := c.issue(repo, got)
+	issue := c.issue(installation, repo, got)
 	comments, err := edges(MaxComments/perPage, func(page int) ([]*gh.IssueComment, *gh.Response, error) {
 		return client.Issues.ListComments(ctx, repo.Owner, repo.Name, number,
 			&gh.IssueListCommentsOptions{ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
@@ -55,8 +55,8 @@ func (c *Client) Issue(ctx context.Context, installation int64, repo nod.Repo, n
 	return issue, nil
 }
 
-func (c *Client) issue(repo nod.Repo, got *gh.Issue) nod.Issue {
-	issue := nod.Issue{Repo: repo, Number: got.GetNumber(), Title: got.GetTitle(), Body: got.GetBody(), Author: c.actor(got.User),
+func (c *Client) issue(installation int64, repo nod.Repo, got *gh.Issue) nod.Issue {
+	issue := nod.Issue{Repo: repo, Installation: installation, Number: got.GetNumber(), Title: got.GetTitle(), Body: got.GetBody(), Author: c.actor(got.User),
 		Open: got.GetState() == "open", Pull: got.IsPullRequest(), UpdatedAt: got.GetUpdatedAt().UTC(), URL: got.GetHTMLURL(), Labels: []string{}}
 	for _, l := range got.Labels {
 		issue.Labels = append(issue.Labels, l.GetName())
@@ -139,10 +139,12 @@ func pages[T any](limit int, list func(page int) ([]T, *gh.Response, error)) (al
 }
 
 // Labelled lists the open issues that carry label, newest first and without their
-// comments: at most a thousand. Pull requests are left out.
-func (c *Client) Labelled(ctx context.Context, installation int64, repo nod.Repo, label string) ([]nod.Issue, error) {
+// comments: at most a thousand. Pull requests are left out. The installation that
+// reaches the repository is looked up.
+func (c *Client) Labelled(ctx context.Context, repo nod.Repo, label string) ([]nod.Issue, error) {
 	act := "list the issues of " + repo.String()
-	if err := c.check(repo); err != nil {
+	installation, err := c.Installation(ctx, repo)
+	if err != nil {
 		return nil, err
 	}
 	client, err := c.in(ctx, installation, repo, permIssue)
@@ -159,7 +161,7 @@ func (c *Client) Labelled(ctx context.Context, installation int64, repo nod.Repo
 	var out []nod.Issue
 	for _, one := range found {
 		// GitHub's filter splits at commas; what it found is checked again.
-		if issue := c.issue(repo, one); !issue.Pull && issue.Open && carries(issue.Labels, label) {
+		if issue := c.issue(installation, repo, one); !issue.Pull && issue.Open && carries(issue.Labels, label) {
 			out = append(out, issue)
 		}
 	}

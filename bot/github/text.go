@@ -71,13 +71,13 @@ func split(s string, max int) (head, rest string) {
 		return s, ""
 	}
 	at, open := cutAt(s, max)
-	if at == 0 {
-		head = runeCut(s, max)
-		return head, s[len(head):]
-	}
 	rest = s[at:]
 	if open.mark != "" && len(open.line) < max/4 {
 		rest = open.line + "\n" + rest
+	}
+	if len(rest) >= len(s) { // nothing sensible fits, or only the fence itself
+		head = runeCut(s, max)
+		return head, s[len(head):]
 	}
 	return s[:at] + open.closing(s[:at]), rest
 }
@@ -134,7 +134,7 @@ func cutAt(s string, max int) (int, fence) {
 		if end+len(next.closing("\n")) > max {
 			// A line that is very long is cut itself, unless it is a fence.
 			room := max - pos - len(open.closing(""))
-			if part := runeCut(line, room); best < max/2 && next == open && part != "" {
+			if part := runeCut(line, room); best < max/2 && next == open && open.after(part) == open && part != "" {
 				return pos + len(part), open
 			}
 			return best, bestOpen
@@ -153,8 +153,10 @@ func runeCut(s string, max int) string {
 	if max <= 0 {
 		return ""
 	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
+	for at := max; at >= 0 && at > max-utf8.UTFMax; at-- {
+		if utf8.RuneStart(s[at]) {
+			return s[:at]
+		}
 	}
-	return s[:max]
+	return s[:max] // not UTF-8
 }

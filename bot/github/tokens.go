@@ -5,13 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	gh "github.com/google/go-github/v66/github"
@@ -50,15 +49,26 @@ func reachOf(installation int64, repo nod.Repo, perms map[string]string) reach {
 type access struct {
 	source *ghinstallation.Transport
 	client *gh.Client
-	last   atomic.Pointer[string] // the newest token minted; nil before the first
 }
 
-func (a *access) token(ctx context.Context) (string, error) {
+// tokenLife is how long GitHub honours an installation token.
+const tokenLife = time.Hour
+
+// mint returns a's token, minted where there is none or it is about to expire, and
+// remembers it for RevokeTokens.
+func (c *Client) mint(ctx context.Context, a *access) (string, error) {
 	token, err := a.source.Token(ctx)
-	if err == nil {
-		a.last.Store(&token)
+	if err != nil {
+		return "", err
 	}
-	return token, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if _, known := c.live[token]; !known {
+		maps.DeleteFunc(c.live, func(_ string, until time.Time) bool { return until.Before(now) })
+		c.live[token] = now.Add(tokenLife)
+	}
+	return token, nil
 }
 
 // access returns the token source for r, making it when there is none.
@@ -109,7 +119,7 @@ func (c *Client) token(ctx context.Context, r reach) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	token, err := a.token(ctx)
+	token, err := c.mint(ctx, a)
 	if err == nil {
 		return token, nil
 	}
@@ -128,7 +138,7 @@ func (c *Client) token(ctx context.Context, r reach) (string, error) {
 	if a, err = c.access(r); err != nil {
 		return "", err
 	}
-	if token, err = a.token(ctx); err != nil {
+	if token, err = c.mint(ctx, a); err != nil {
 		closeMint(err)
 	}
 	return token, err
@@ -220,26 +230,42 @@ func (c *Client) ForgetToken(installation int64, repo nod.Repo, perms map[string
 	c.drop(reachOf(installation, repo, perms))
 }
 
-// RevokeTokens ends every token that this process holds. It goes on after a
-// failure and returns all of them.
+// Remote is where git reaches the repository of t, with a token minted for this use:
+// contents only, of this repository only, to be read or, with write, to be pushed to.
+// A push that changes workflows is refused by GitHub unless Config.PushWorkflows.
+func (c *Client) Remote(ctx context.Context, t nod.Task, write bool) (string, nod.Secret, error) {
+	perms := map[string]string{"metadata": "read", "contents": "read"}
+	if write {
+		perms["contents"] = "write"
+		if c.workflows {
+			perms["workflows"] = "write"
+		}
+	}
+	c.ForgetToken(t.Installation, t.Repo, perms)
+	token, err := c.InstallationToken(ctx, t.Installation, t.Repo, perms)
+	if err != nil {
+		return "", nod.Secret{}, err
+	}
+	return c.CloneURL(t.Repo), token, nil
+}
+
+// RevokeTokens ends every token that this process minted and that may still be
+// alive. It goes on after a failure and returns all failures.
 func (c *Client) RevokeTokens(ctx context.Context) error {
 	c.mu.Lock()
-	held := slices.Collect(maps.Values(c.reaches))
+	held := slices.Collect(maps.Keys(c.live))
+	clear(c.live)
 	clear(c.reaches)
 	c.mu.Unlock()
 	var failed []error
-	for _, a := range held {
-		token := a.last.Load()
-		if token == nil {
-			continue // never minted
-		}
-		_, err := c.speak(fixed{c.base, *token}).Apps.RevokeInstallationToken(ctx)
+	for _, token := range held {
+		_, err := c.speak(fixed{c.base, token}).Apps.RevokeInstallationToken(ctx)
 		var e *gh.ErrorResponse
 		if errors.As(err, &e) && e.Response.StatusCode == http.StatusUnauthorized {
 			continue // it is dead already
 		}
 		if err != nil {
-			failed = append(failed, c.fault(fmt.Sprintf("revoke a token of installation %d", a.source.InstallationID()), err))
+			failed = append(failed, c.fault("revoke a token", err))
 		}
 	}
 	return errors.Join(failed...)

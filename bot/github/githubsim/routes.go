@@ -289,9 +289,9 @@ func (s *Server) apiMux() http.Handler {
 	at("DELETE /repos/{owner}/{repo}/issues/{number}/labels/{name}", writeIssue, removeLabel)
 	at("GET /repos/{owner}/{repo}/issues/{number}/comments", readIssue, listComments)
 	at("POST /repos/{owner}/{repo}/issues/{number}/comments", comment, createComment)
-	at("GET /repos/{owner}/{repo}/issues/comments/{id}", readIssue, getComment)
-	at("PATCH /repos/{owner}/{repo}/issues/comments/{id}", writeIssue, editComment)
-	at("DELETE /repos/{owner}/{repo}/issues/comments/{id}", writeIssue, deleteComment)
+	at("GET /repos/{owner}/{repo}/issue-comments/{id}", readIssue, getComment)
+	at("PATCH /repos/{owner}/{repo}/issue-comments/{id}", writeIssue, editComment)
+	at("DELETE /repos/{owner}/{repo}/issue-comments/{id}", writeIssue, deleteComment)
 
 	at("GET /repos/{owner}/{repo}/pulls", readPull, listPulls)
 	at("POST /repos/{owner}/{repo}/pulls", writePull, createPull)

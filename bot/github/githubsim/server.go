@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -235,6 +236,10 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
 	case slices.Contains(apiRoots, first):
+		if m := issueComment.FindStringSubmatch(r.URL.Path); m != nil {
+			r = r.Clone(r.Context())
+			r.URL.Path, r.URL.RawPath = m[1]+"/issue-comments/"+m[2], ""
+		}
 		s.api.ServeHTTP(w, r)
 	case isGit(rest):
 		s.serveGit(w, r)
@@ -242,6 +247,10 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		s.web.ServeHTTP(w, r)
 	}
 }
+
+// issueComment is the one kind of path that the mux would take for another one: an
+// issue with the number "comments".
+var issueComment = regexp.MustCompile(`^(/repos/[^/]+/[^/]+)/issues/comments/([^/]+)$`)
 
 // apiRoots are the first path segments that belong to the API; no login may be one.
 var apiRoots = []string{"app", "installation", "repos", "user", "users"}
@@ -269,6 +278,7 @@ func (s *Server) fail(w *statusWriter, r *http.Request, f *Fault) {
 			w.ResponseWriter.Header().Set("Content-Length", "1000000")
 			w.ResponseWriter.WriteHeader(rec.code)
 			_, _ = w.ResponseWriter.Write(rec.body.Bytes()[:rec.body.Len()/2])
+			_ = http.NewResponseController(w.ResponseWriter).Flush() // or nothing of it would leave
 		}
 	}
 	panic(http.ErrAbortHandler)
