@@ -162,7 +162,7 @@ func TestSinceChoosesTheCachedMessages(t *testing.T) {
 		"2d":                        "m0 m1 m2 m3",
 		fmt.Sprint(all[3].Time):     "m3",
 		fmt.Sprint(all[3].Time + 1): "",
-		"forgotten":               "m0 m1 m2 m3",
+		"forgotten":                 "m0 m1 m2 m3",
 	} {
 		_, answer := do(t, "GET", url+"/"+topicName+"/json?poll=1&since="+since, "", nil)
 		var got []string
