@@ -85,7 +85,10 @@ func New(c Config) (*Server, error) {
 	ghost := s.addUser("web-flow", "User")
 	ghost.emails = append(ghost.emails, webFlowEmail)
 	ghost.keys = append(ghost.keys, s.webFlow.key.PublicKey())
-	s.api, s.web = s.apiMux(), s.webMux()
+	s.api = s.apiMux()
+	if s.web, err = s.webMux(); err != nil {
+		return nil, err
+	}
 	s.ended, s.closing = context.WithCancel(context.Background())
 	s.hooks = startHooks(s.ended, s.now, s.log, s.app)
 	return s, nil
