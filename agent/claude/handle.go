@@ -147,8 +147,8 @@ func (s *session) finished(l line) {
 	if l.Message1 != "" {
 		named = append(named, l.Message1)
 	}
-	if len(named) == 0 {
-		clear(s.unanswered)
+	if len(named) == 0 && l.Origin == nil {
+		clear(s.unanswered) // it does not name them; a turn takes all there are
 	}
 	for _, uuid := range named {
 		delete(s.unanswered, uuid)

@@ -58,7 +58,8 @@ type line struct {
 	Result         string                `json:"result"`
 	Errors         []string              `json:"errors"`
 	Turns          int                   `json:"num_turns"`
-	Cost           *float64              `json:"total_cost_usd"`
+	Cost           json.RawMessage       `json:"total_cost_usd"`
+	Origin         *struct{}             `json:"origin"` // set when no message of ours began the turn
 	Usage          usage                 `json:"usage"`
 	SinceLast      map[string]modelUsage `json:"model_usage_since_last_result"`
 	TerminalReason string                `json:"terminal_reason"`
@@ -166,7 +167,11 @@ func (b block) text() string {
 // cost is what the turn took. Tokens are the turn's, with what went through the
 // cache; the price is the session's so far.
 func (l line) cost() nod.Usage {
-	u := nod.Usage{CostUSD: l.Cost}
+	var u nod.Usage
+	var usd *float64
+	if len(l.Cost) > 0 && json.Unmarshal(l.Cost, &usd) == nil {
+		u.CostUSD = usd
+	}
 	if l.SinceLast == nil {
 		u.InputTokens, u.OutputTokens = l.Usage.Input+l.Usage.CacheCreation+l.Usage.CacheRead, l.Usage.Output
 		return u
