@@ -76,12 +76,14 @@ func (s *Server) setOpen(by, full string, n int, open bool) error {
 	return s.withIssue(by, full, n, func(r *repo, i *issue, u *user) error { return s.setState(r, i, u, !open) })
 }
 
-// MergePull merges a pull request with a merge commit.
+// MergePull merges a pull request with a merge commit; a draft is made ready first,
+// as a person would.
 func (s *Server) MergePull(by, full string, n int) error {
 	return s.withIssue(by, full, n, func(r *repo, i *issue, u *user) error {
 		if i.pull == nil {
 			return errNotFound
 		}
+		s.ready(r, i, u)
 		return s.merge(r, i, u)
 	})
 }

@@ -320,6 +320,6 @@ func (p *pages) merge(r *http.Request, by *user, repo *repo, i *issue) (*issue, 
 	if seen := r.PostFormValue("head"); seen != i.pull.headSHA {
 		return nil, &apiError{status: http.StatusConflict, msg: "The head moved since the page was shown. Look at it again."}
 	}
-	i.pull.draft = false
+	p.s.ready(repo, i, by)
 	return i, p.s.merge(repo, i, by)
 }

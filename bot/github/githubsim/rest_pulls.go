@@ -135,6 +135,14 @@ func listPullCommits(c *call) (int, any, error) {
 	return http.StatusOK, out, nil
 }
 
+// ready ends a pull request's life as a draft. The caller holds s.mu.
+func (s *Server) ready(r *repo, i *issue, by *user) {
+	if i.pull.draft && !i.closed {
+		i.pull.draft = false
+		s.emitIssue(r, i, by, "ready_for_review", obj{})
+	}
+}
+
 // merge merges a pull request with a merge commit that GitHub signs. The caller
 // holds s.mu.
 func (s *Server) merge(r *repo, i *issue, by *user) error {
