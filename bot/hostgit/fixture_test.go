@@ -118,7 +118,10 @@ func lines(n int, changed string) string {
 
 // try runs git as an agent or a maintainer would, with the repository's own configuration.
 func (f *fixture) try(dir, stdin string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.WaitDelay = time.Second
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.home, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",

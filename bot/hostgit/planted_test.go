@@ -15,7 +15,7 @@ func (f *fixture) plant(dir string) (traps string) {
 	f.t.Helper()
 	traps = f.t.TempDir()
 	bin := filepath.Join(f.t.TempDir(), "trap")
-	if err := os.WriteFile(bin, []byte("#!/bin/sh\n: > \""+traps+"/$1\"\nexec cat\n"), 0o755); err != nil {
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\n: > \""+traps+"/$1\"\ncase $1 in clean|smudge|textconv) exec cat ;; esac\nexit 1\n"), 0o755); err != nil {
 		f.t.Fatal(err)
 	}
 	hooks := filepath.Join(dir, ".git", "hooks")
@@ -72,7 +72,7 @@ func TestNothingPlantedByAnAgentEverRuns(t *testing.T) {
 	plainly("checkout", "--quiet", "HEAD~0")
 	plainly("fetch", "ssh://example.invalid/x")
 	got := sprung(t, traps)
-	for _, want := range []string{"hook-pre-commit", "hook-post-commit", "clean", "fsmonitor", "extdiff", "ssh"} {
+	for _, want := range []string{"hook-pre-commit", "hook-post-commit", "clean", "fsmonitor", "diffdriver", "ssh"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the control did not run %s; it ran %q", want, got)
 		}

@@ -76,6 +76,9 @@ func (m *mirror) online(ctx context.Context, t nod.Task, write bool, do func(*re
 // In the C locale these words are git's own; the numbers are HTTP's.
 func answered(err error) error {
 	var ge *gitError
+	if nod.CodeOf(err) != nod.Internal { // judged already
+		return err
+	}
 	if !errors.As(err, &ge) || ge.exit < 0 || ge.verb != "ls-remote" && ge.verb != "fetch" && ge.verb != "push" {
 		return err
 	}
