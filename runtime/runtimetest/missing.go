@@ -1,5 +1,3 @@
-// Package runtimetest is the conformance suite that every runtime driver passes,
-// and what tests everywhere use to say that a part of the machine is missing.
 package runtimetest
 
 import (
