@@ -28,12 +28,17 @@ func (b *Bot) askAgain(ctx context.Context, c nod.Case, cause nod.Cause, subject
 		if c.Task.State != nod.TaskRunning {
 			return false, nil
 		}
-		return true, b.open(c, ch, func(nod.Task) (nod.Decision, string) {
-			return nod.Decision{Run: run, Kind: nod.Question, Cause: cause, Blocking: true, Subject: subject,
-				Options: []string{nod.Retry, nod.Rework, nod.Cancel}, FreeText: true}, why
-		})
+		return true, b.open(c, ch, b.stuck(cause, run, subject, why))
 	})
 	return err
+}
+
+// stuck makes the question of how to go on with what a run left.
+func (b *Bot) stuck(cause nod.Cause, run, subject, why string) func(nod.Task) (nod.Decision, string) {
+	return func(nod.Task) (nod.Decision, string) {
+		return nod.Decision{Run: run, Kind: nod.Question, Cause: cause, Blocking: true, Subject: subject,
+			Options: []string{nod.Retry, nod.Rework, nod.Cancel}, FreeText: true}, why
+	}
 }
 
 // obey acts on an answer that is not a plain retry: cancel gives up, anything

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nod"
+	"nod/policy"
 )
 
 // maxDiff is the largest diff that can be shown whole, in bytes.
@@ -16,21 +17,18 @@ const maxDiff = 4 << 20
 
 // publish carries a stopped run's result to its pull request, one step a call.
 func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, error) {
+	if q, ok := lastQuestion(c, c.Run.ID); ok && q.Answer != nod.Retry {
+		return true, b.obey(ctx, c, q)
+	}
 	rev := c.Revision
 	if rev == nil || rev.Run != c.Run.ID || rev.State == nod.RevisionSuperseded {
-		if q, ok := lastQuestion(c, c.Run.ID); ok && q.Answer != nod.Retry {
-			return true, b.obey(ctx, c, q)
-		}
 		return true, b.prepare(ctx, c, set)
 	}
 	switch rev.State {
 	case nod.RevisionPrepared:
 		return b.reviewed(ctx, c)
-	case nod.RevisionRefused:
-		if q, ok := lastQuestion(c, c.Run.ID); ok {
-			return true, b.obey(ctx, c, q)
-		}
-		return true, b.askAgain(ctx, c, nod.CausePrepareFailed, "Not pushed. What now?", "The result was not allowed to be pushed.")
+	case nod.RevisionRefused: // and somebody said what to do instead
+		return true, b.begin(ctx, c, set)
 	case nod.RevisionApproved:
 		return b.pushed(ctx, c, set)
 	case nod.RevisionPushed:
@@ -63,10 +61,17 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		b.log.Warn("prepare", "task", task, "run", c.Run.ID, "err", err)
 		return b.askAgain(ctx, c, cause, "The result cannot be published as it is", nod.PublicMessage(err))
 	}
+	verdict := policy.Action(set.Rules.Table, policy.ActionPush, c.Task.Untrusted)
+	if !verdict.Allows() && !verdict.Asks() {
+		return b.askAgain(ctx, c, nod.CausePublishFailed, "Policy forbids the push", verdict.Because.String())
+	}
 	_, err = b.update(ctx, nod.Supervisor(), task, func(c *nod.Case, ch *nod.Change) (bool, error) {
 		if c.Task.State != nod.TaskRunning {
 			return false, nil
 		}
+		said := nod.NewEvent(task, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{"action": policy.ActionPush, "verdict": verdict})
+		said.Commit = ready.SHA
+		ch.Events = append(ch.Events, &said)
 		if c.Revision != nil && !nod.RevisionMachine.Terminal(c.Revision.State) {
 			c.Revision.State = nod.RevisionSuperseded
 			ch.Revisions = append(ch.Revisions, c.Revision)
@@ -235,12 +240,7 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case) (bool, error) {
 			return false, nil
 		}
 		if !allowed {
-			if why != "" {
-				c.Task.Briefing = "The maintainer read your commits and did not let them be pushed yet: " + why
-				ch.Tasks = append(ch.Tasks, &c.Task)
-			}
-			ch.Revisions = append(ch.Revisions, c.Revision)
-			return true, c.Revision.On(nod.RevisionRefuse)
+			return true, b.refuse(c, ch, why)
 		}
 		ch.Revisions = append(ch.Revisions, c.Revision)
 		if err := c.Revision.On(nod.RevisionApprove); err != nil {
@@ -249,14 +249,22 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case) (bool, error) {
 		return true, b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(),
 			nod.PushBranch{Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: publishedSHA(*c)})
 	})
-	if err != nil || allowed || why == "" {
-		return true, err
+	return true, err
+}
+
+// refuse puts the end of a revision that was not allowed into ch. With a reason
+// the next run is told it; without one, somebody is asked how to go on.
+func (b *Bot) refuse(c *nod.Case, ch *nod.Change, why string) error {
+	ch.Revisions = append(ch.Revisions, c.Revision)
+	if err := c.Revision.On(nod.RevisionRefuse); err != nil {
+		return err
 	}
-	set, _ := b.repo(c.Task.Repo)
-	if c, err = b.Ledger.Case(ctx, c.Task.ID); err != nil {
-		return true, err
+	if why == "" {
+		return b.open(c, ch, b.stuck(nod.CausePrepareFailed, c.Run.ID, "Not pushed: what now?", "The result was not allowed to be pushed."))
 	}
-	return true, b.begin(ctx, c, set)
+	c.Task.Briefing = "The maintainer read your commits and did not let them be pushed yet: " + why
+	ch.Tasks = append(ch.Tasks, &c.Task)
+	return nil
 }
 
 // publishKey names one attempt at an act of publishing the current revision. Each

@@ -193,7 +193,9 @@ func (b *Bot) command(ctx context.Context, set RepoSettings, o nod.Occurrence, d
 	}
 	cmd := commands[0]
 	who := b.GitHub.Standing(ctx, o.Installation, o.Repo, o.Sender)
-	if v := policy.Command(set.Rules.Commands, cmd.Verb, who); !v.Allows() {
+	v := policy.Command(set.Rules.Commands, cmd.Verb, who)
+	starts := cmd.Verb == nod.VerbRun || cmd.Verb == nod.VerbRetry
+	if !v.Allows() && !(v.Asks() && starts) { // a start that asks is judged again as a start
 		return v.Because.String(), nil
 	}
 	switch cmd.Verb {

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/tailscale/hujson"
+
+	"nod"
+	"nod/policy"
+)
+
+// Config is the configuration file, one HuJSON document (JSON with comments and
+// trailing commas). Secrets are paths to files that only their owner can read.
+type Config struct {
+	GitHub       GitHubConfig           `json:"github"`            // required
+	Listen       string                 `json:"listen"`            // loopback address of the forwarded listener; default 127.0.0.1:8467
+	PublicURL    string                 `json:"public_url"`        // required; https, or http://localhost for trying things out
+	StateDir     string                 `json:"state_dir"`         // required; made with mode 0700
+	Ntfy         NtfyConfig             `json:"ntfy"`              // required
+	SigningKey   string                 `json:"signing_key_file"`  // the bot's Ed25519 key; default <state_dir>/signing_key, made when absent
+	Author       AuthorConfig           `json:"commit_author"`     // default: the App's bot account
+	TriggerLabel string                 `json:"trigger_label"`     // default "nod"
+	Agents       map[string]AgentConfig `json:"agents"`            // by name; at least one
+	Repos        []RepoConfig           `json:"repos"`             // at least one
+	DecisionTime string                 `json:"decision_time"`     // how long an approval waits, as a Go duration; default "10m"
+	MemoryMiB    int64                  `json:"memory_mib"`        // of one environment; default 4096
+	PIDs         int                    `json:"pids"`              // of one environment; default 512
+	SoftLimits   bool                   `json:"limits_may_be_off"` // accept an environment whose limits this host cannot enforce
+}
+
+// GitHubConfig is the GitHub App.
+type GitHubConfig struct {
+	APIURL      string   `json:"api_url"`              // default https://api.github.com/
+	WebURL      string   `json:"web_url"`              // default https://github.com
+	AppID       int64    `json:"app_id"`               // required
+	PrivateKey  string   `json:"private_key_file"`     // required
+	WebhookKeys []string `json:"webhook_secret_files"` // one, or two during a rotation
+	Owners      []int64  `json:"owners"`               // numeric ids of the accounts with tier owner
+}
+
+// AuthorConfig is the account whose signing key the bot's key is, so that GitHub
+// shows its commits as verified.
+type AuthorConfig struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// NtfyConfig is where pushes go.
+type NtfyConfig struct {
+	URL   string `json:"url"`        // required, the server's base
+	Topic string `json:"topic_file"` // required; at least 20 random characters
+	Token string `json:"token_file"` // optional access token
+}
+
+// AgentConfig is one agent program.
+type AgentConfig struct {
+	Argv    []string          `json:"argv"`        // the program inside the environment; required unless script_file is set
+	Mounts  map[string]string `json:"mounts"`      // host directory by path inside, read-only
+	Env     map[string]string `json:"env"`         // not for secrets
+	KeyFile string            `json:"key_file"`    // the model API's key
+	Egress  []string          `json:"egress"`      // hosts the program itself needs
+	Script  string            `json:"script_file"` // plays this script instead of a program, for trying things out
+}
+
+// RepoConfig is one repository.
+type RepoConfig struct {
+	Repo   string          `json:"repo"`   // owner/name, required
+	Agent  string          `json:"agent"`  // a name in agents, required
+	Check  []string        `json:"check"`  // command for the prepared commit; empty means none
+	Egress []string        `json:"egress"` // hosts its build needs
+	Draft  bool            `json:"draft"`
+	Policy policy.Settings `json:"policy"`
+}
+
+// LoadConfig reads and checks the file at path. Every error says where: an
+// unknown key or a wrong type as path:line:column.
+func LoadConfig(path string) (Config, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, nod.E(nod.NotFound, "the configuration cannot be read", err)
+	}
+	return ParseConfig(path, raw)
+}
+
+// ParseConfig is LoadConfig on the bytes of a file called path.
+func ParseConfig(path string, raw []byte) (Config, error) {
+	at := func(offset int64, format string, args ...any) error {
+		line, column := position(raw, offset)
+		return nod.E(nod.Invalid, fmt.Sprintf("%s:%d:%d: %s", path, line, column, fmt.Sprintf(format, args...)), nil)
+	}
+	doc, err := hujson.Parse(raw)
+	if err != nil {
+		return Config{}, nod.E(nod.Invalid, fmt.Sprintf("%s: %v", path, err), nil)
+	}
+	if key, offset := unknownKey(doc, reflect.TypeFor[Config]()); key != "" {
+		return Config{}, at(offset, "unknown key %q", key)
+	}
+	doc.Standardize()
+	var c Config
+	if err := json.Unmarshal(doc.Pack(), &c); err != nil {
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return Config{}, at(e.Offset, "%s cannot be a %s", e.Field, e.Value)
+		}
+		return Config{}, nod.E(nod.Invalid, fmt.Sprintf("%s: %v", path, err), nil)
+	}
+	c.defaults()
+	if err := c.check(); err != nil {
+		return Config{}, nod.E(nod.Invalid, fmt.Sprintf("%s: %s", path, err), nil)
+	}
+	return c, nil
+}
+
+func (c *Config) defaults() {
+	set := func(s *string, to string) {
+		if *s == "" {
+			*s = to
+		}
+	}
+	set(&c.GitHub.APIURL, "https://api.github.com/")
+	set(&c.GitHub.WebURL, "https://github.com")
+	set(&c.Listen, "127.0.0.1:8467")
+	set(&c.TriggerLabel, "nod")
+	set(&c.SigningKey, filepath.Join(c.StateDir, "signing_key"))
+	set(&c.DecisionTime, nod.ApprovalDeadline.String())
+	if c.MemoryMiB == 0 {
+		c.MemoryMiB = 4096
+	}
+	if c.PIDs == 0 {
+		c.PIDs = 512
+	}
+}
+
+// check returns the first thing that is missing or wrong.
+func (c Config) check() error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case c.GitHub.AppID <= 0:
+		return errors.New("github.app_id is required")
+	case c.GitHub.PrivateKey == "":
+		return errors.New("github.private_key_file is required")
+	case len(c.GitHub.WebhookKeys) < 1 || len(c.GitHub.WebhookKeys) > 2:
+		return errors.New("github.webhook_secret_files takes one or two files")
+	case len(c.GitHub.Owners) == 0:
+		return errors.New("github.owners is empty: nobody could answer")
+	case c.StateDir == "" || !filepath.IsAbs(c.StateDir):
+		return errors.New("state_dir must be an absolute path")
+	case c.Ntfy.URL == "" || c.Ntfy.Topic == "":
+		return errors.New("ntfy.url and ntfy.topic_file are required")
+	case len(c.Repos) == 0:
+		return errors.New("repos is empty")
+	case c.MemoryMiB < 0 || c.PIDs < 0:
+		return errors.New("memory_mib and pids cannot be negative")
+	case err != nil || !net.ParseIP(host).IsLoopback():
+		return fmt.Errorf("listen must be a loopback address and a port, not %q", c.Listen)
+	}
+	for name, u := range map[string]string{"public_url": c.PublicURL, "github.api_url": c.GitHub.APIURL, "github.web_url": c.GitHub.WebURL, "ntfy.url": c.Ntfy.URL} {
+		p, err := url.Parse(u)
+		if err != nil || p.Host == "" || p.Scheme != "https" && p.Scheme != "http" {
+			return fmt.Errorf("%s is not an http or https address: %q", name, u)
+		}
+	}
+	if d, err := time.ParseDuration(c.DecisionTime); err != nil || d <= 0 {
+		return fmt.Errorf("decision_time is not a duration such as \"10m\": %q", c.DecisionTime)
+	}
+	for name, a := range c.Agents {
+		if len(a.Argv) == 0 && a.Script == "" {
+			return fmt.Errorf("agents.%s.argv is required", name)
+		}
+	}
+	for i, r := range c.Repos {
+		if owner, name, ok := strings.Cut(r.Repo, "/"); !ok || owner == "" || name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("repos[%d].repo must be owner/name, not %q", i, r.Repo)
+		}
+		if _, ok := c.Agents[r.Agent]; !ok {
+			return fmt.Errorf("repos[%d].agent %q is not in agents", i, r.Agent)
+		}
+		if _, err := policy.Compile(r.Policy); err != nil {
+			return fmt.Errorf("repos[%d].policy: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// position turns a byte offset into a line and a column, both from 1.
+func position(raw []byte, offset int64) (line, column int) {
+	before := string(raw[:min(int(offset), len(raw))])
+	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')
+}
+
+// unknownKey finds the first key of v that type t has no field for.
+func unknownKey(v hujson.Value, t reflect.Type) (string, int64) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch body := v.Value.(type) {
+	case *hujson.Array:
+		if t.Kind() != reflect.Slice {
+			return "", 0
+		}
+		for _, e := range body.Elements {
+			if key, at := unknownKey(e, t.Elem()); key != "" {
+				return key, at
+			}
+		}
+	case *hujson.Object:
+		for _, m := range body.Members {
+			name := m.Name.Value.(hujson.Literal).String()
+			var field reflect.Type
+			switch t.Kind() {
+			case reflect.Map:
+				field = t.Elem()
+			case reflect.Struct:
+				for f := range t.Fields() {
+					if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+						field = f.Type
+					}
+				}
+				if field == nil {
+					return name, int64(m.Name.StartOffset)
+				}
+			default:
+				return "", 0
+			}
+			if key, at := unknownKey(m.Value, field); key != "" {
+				return key, at
+			}
+		}
+	}
+	return "", 0
+}
+
+// secretFile reads a secret. A file that others can read is refused.
+func secretFile(path string) (nod.Secret, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nod.Secret{}, nod.E(nod.NotFound, "a secret file cannot be read", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nod.Secret{}, &nod.Error{Code: nod.Forbidden, Msg: "the secret file " + path + " can be read by others", Hint: "chmod 600 " + path}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nod.Secret{}, nod.E(nod.NotFound, "a secret file cannot be read", err)
+	}
+	if s := nod.NewSecret(strings.TrimSpace(string(raw))); !s.Empty() {
+		return s, nil
+	}
+	return nod.Secret{}, nod.E(nod.Invalid, "the secret file "+path+" is empty", nil)
+}

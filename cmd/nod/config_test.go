@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nod"
+)
+
+const goodConfig = `{
+  // A comment, and a trailing comma below.
+  "public_url": "https://nod.example.org",
+  "state_dir": "/var/lib/nod",
+  "github": {"app_id": 1, "private_key_file": "/k", "webhook_secret_files": ["/w"], "owners": [7]},
+  "ntfy": {"url": "https://ntfy.example.org", "topic_file": "/t"},
+  "agents": {"claude": {"argv": ["/opt/claude"]}},
+  "repos": [{"repo": "acme/web", "agent": "claude"}],
+}`
+
+func TestConfigTakesCommentsAndFillsDefaults(t *testing.T) {
+	c, err := ParseConfig("nod.hujson", []byte(goodConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:8467" || c.TriggerLabel != "nod" || c.DecisionTime != "10m0s" || c.SigningKey != "/var/lib/nod/signing_key" {
+		t.Errorf("defaults are %+v", c)
+	}
+}
+
+func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"unknown key":        {`"state_dir"`, `"state_dri"`, `nod.hujson:4:3: unknown key "state_dri"`},
+		"unknown nested key": {`"app_id": 1`, `"app_id": 1, "app_name": "x"`, `nod.hujson:5:27: unknown key "app_name"`},
+		"unknown key in a list": {`"agent": "claude"}`, `"agent": "claude", "chek": []}`,
+			`nod.hujson:8:51: unknown key "chek"`},
+		"wrong type":        {`"app_id": 1`, `"app_id": "one"`, "nod.hujson:5:"},
+		"not JSON":          {`"state_dir":`, `"state_dir"`, "nod.hujson: "},
+		"no App":            {`"app_id": 1`, `"app_id": 0`, "github.app_id is required"},
+		"no owners":         {`[7]`, `[]`, "nobody could answer"},
+		"relative state":    {`/var/lib/nod`, `lib/nod`, "absolute path"},
+		"public listener":   {`"state_dir"`, `"listen": "0.0.0.0:80", "state_dir"`, "loopback"},
+		"not an address":    {`https://nod.example.org`, `nod.example.org`, "public_url"},
+		"bad repository":    {`acme/web`, `web`, "owner/name"},
+		"no such agent":     {`"agent": "claude"`, `"agent": "codex"`, `"codex" is not in agents`},
+		"agent without one": {`["/opt/claude"]`, `[]`, "agents.claude.argv"},
+		"bad policy":        {`"agent": "claude"}`, `"agent": "claude", "policy": {"tools": "yolo"}}`, "repos[0].policy"},
+		"bad duration":      {`"state_dir"`, `"decision_time": "soon", "state_dir"`, "decision_time"},
+		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(goodConfig, c.from, c.to, 1)
+			if text == goodConfig {
+				t.Fatal("the case changes nothing")
+			}
+			_, err := ParseConfig("nod.hujson", []byte(text))
+			if nod.CodeOf(err) != nod.Invalid || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(goodConfig))
+	f.Add([]byte(`{"repos":[{"repo":1}]}`))
+	f.Add([]byte("[{}, // x"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c, err := ParseConfig("f", raw)
+		if err == nil && (c.GitHub.AppID <= 0 || len(c.Repos) == 0) {
+			t.Errorf("accepted %q", raw)
+		}
+	})
+}
+
+func TestSecretFileThatOthersCanReadIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("s3cret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secretFile(path); nod.CodeOf(err) != nod.Forbidden {
+		t.Errorf("mode 0644: %v", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := secretFile(path); err != nil || s.Reveal() != "s3cret" {
+		t.Errorf("mode 0600: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secretFile(path); nod.CodeOf(err) != nod.Invalid {
+		t.Errorf("empty: %v", err)
+	}
+}
+
+func TestOneSupervisorPerStateDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	release, err := lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(path); nod.CodeOf(err) != nod.Conflict {
+		t.Errorf("a second one: %v", err)
+	}
+	release()
+	again, err := lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}

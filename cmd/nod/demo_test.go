@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"nod"
+	"nod/runtime/runtimetest"
+)
+
+// needEnvironments skips a test where this machine cannot hold an environment.
+func needEnvironments(t *testing.T) {
+	t.Helper()
+	if _, err := demoDriver(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler)); err != nil {
+		runtimetest.Missing(t, "environments: "+err.Error())
+	}
+}
+
+func TestDemoGoesFromLabelToPullRequest(t *testing.T) {
+	needEnvironments(t)
+	var out, errs bytes.Buffer
+	if code := Main([]string{"demo", "--once", "--json"}, &out, &errs); code != 0 {
+		t.Fatalf("exit %d\n%s", code, errs.String())
+	}
+	var o outcome
+	if err := json.Unmarshal(out.Bytes(), &o); err != nil {
+		t.Fatalf("not one JSON object: %v\n%s", err, out.String())
+	}
+	answered := func(kind nod.Cause) bool {
+		return slices.ContainsFunc(o.Decisions, func(d outcomeDecision) bool { return d.Kind == kind && d.Answer == nod.Allow })
+	}
+	switch {
+	case o.State != nod.TaskReadyForReview:
+		t.Errorf("state %s", o.State)
+	case !answered(nod.CauseTool) || !answered(nod.CauseReadyToPush):
+		t.Errorf("decisions %+v", o.Decisions)
+	case len(o.Commits) == 0 || slices.ContainsFunc(o.Commits, func(c outcomeCommit) bool { return !c.Verified }):
+		t.Errorf("commits %+v", o.Commits)
+	case !o.Audit.Verified || o.Audit.Signatures != 2:
+		t.Errorf("audit %+v", o.Audit)
+	case o.PullRequest.State != "open" || o.PullRequest.Base != "main" || o.PullRequest.HeadSHA != o.Commits[len(o.Commits)-1].SHA:
+		t.Errorf("pull request %+v", o.PullRequest)
+	}
+	if o.Environment.Isolation != "none" {
+		if err := o.Environment.Holds(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, verb := range []string{"receive", "decide", "start", "drive", "ask", "answer", "publish", "sweep"} {
+		if _, ok := o.Durations[verb]; !ok {
+			t.Errorf("no duration of %s", verb)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/plain"
+)
+
+// embedded exists on Linux only.
+func embedded(context.Context, string, *slog.Logger) (runtime.Driver, error) {
+	return nil, nod.E(nod.Unsupported, "the embedded driver needs Linux", nil)
+}
+
+// demoDriver runs the demo's scripted agent as a plain process, marked as not
+// isolated. The bot refuses any other agent there.
+func demoDriver(_ context.Context, dir string, log *slog.Logger) (runtime.Driver, error) {
+	return plain.New(plain.Config{StateDir: dir, OnlyFor: "scripted", Log: log})
+}

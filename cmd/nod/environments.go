@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/egress"
+)
+
+// environments gives the bot a runtime driver in its own words: what the
+// configuration says of every environment is added, and prepared.
+type environments struct {
+	driver runtime.Driver
+	owner  string
+	roots  runtime.Roots
+	limits runtime.Limits
+	mounts []runtime.Mount
+	egress []egress.Rule // of the agent programs themselves
+
+	mu    sync.Mutex
+	ready map[string]bool // provisioned by this process
+}
+
+func (e *environments) Start(ctx context.Context, s nod.EnvironmentSpec) (nod.Attestation, error) {
+	rules := append([]egress.Rule(nil), e.egress...)
+	for _, host := range s.Egress {
+		rule, err := egress.ParseRule(host)
+		if err != nil {
+			return nod.Attestation{}, err
+		}
+		rules = append(rules, rule)
+	}
+	prepared, err := runtime.Prepare(runtime.Spec{ID: s.ID, Owner: e.owner, Image: runtime.HostImage, Workspace: s.Workspace,
+		Home: s.Home, Mounts: e.mounts, Limits: e.limits, Egress: rules}, e.roots)
+	if err != nil {
+		return nod.Attestation{}, fmt.Errorf("prepare environment: %w", err)
+	}
+	e.mu.Lock()
+	ready := e.ready[s.ID]
+	e.mu.Unlock()
+	if !ready {
+		if err := e.driver.Provision(ctx, prepared); err != nil {
+			return nod.Attestation{}, fmt.Errorf("provision environment: %w", err)
+		}
+		e.mu.Lock()
+		e.ready[s.ID] = true
+		e.mu.Unlock()
+	}
+	return e.driver.Start(ctx, s.ID)
+}
+
+func (e *environments) Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error) {
+	return e.driver.Exec(ctx, id, c)
+}
+
+func (e *environments) Stop(ctx context.Context, id string) error { return e.driver.Stop(ctx, id) }
+
+func (e *environments) Delete(ctx context.Context, id string) error {
+	e.mu.Lock()
+	delete(e.ready, id)
+	e.mu.Unlock()
+	return e.driver.Delete(ctx, id)
+}
+
+// List returns the environments that run.
+func (e *environments) List(ctx context.Context) ([]string, error) {
+	all, err := e.driver.List(ctx, e.owner)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, s := range all {
+		if s.Running {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids, nil
+}

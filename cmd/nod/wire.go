@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"nod"
+	"nod/agent"
+	"nod/bot"
+	"nod/bot/github"
+	"nod/bot/hostgit"
+	"nod/notify"
+	"nod/notify/answer"
+	"nod/policy"
+	"nod/runtime"
+	"nod/store"
+	"nod/webhooks"
+)
+
+// secrets are what the files named in the configuration hold.
+type secrets struct {
+	privateKey nod.Secret
+	webhook    []nod.Secret
+	topic      nod.Secret
+	token      nod.Secret
+	agents     []nod.Secret
+}
+
+func readSecrets(c Config) (secrets, error) {
+	var s secrets
+	var err error
+	if s.privateKey, err = secretFile(c.GitHub.PrivateKey); err != nil {
+		return s, fmt.Errorf("github.private_key_file: %w", err)
+	}
+	for _, path := range c.GitHub.WebhookKeys {
+		key, err := secretFile(path)
+		if err != nil {
+			return s, fmt.Errorf("github.webhook_secret_files: %w", err)
+		}
+		s.webhook = append(s.webhook, key)
+	}
+	if s.topic, err = secretFile(c.Ntfy.Topic); err != nil {
+		return s, fmt.Errorf("ntfy.topic_file: %w", err)
+	}
+	if c.Ntfy.Token != "" {
+		if s.token, err = secretFile(c.Ntfy.Token); err != nil {
+			return s, fmt.Errorf("ntfy.token_file: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func (s secrets) all() []nod.Secret {
+	all := append([]nod.Secret{s.privateKey, s.topic}, s.webhook...)
+	if !s.token.Empty() {
+		all = append(all, s.token)
+	}
+	return append(all, s.agents...)
+}
+
+// parts is what serve and demo bring to the same wiring.
+type parts struct {
+	config  Config
+	secrets secrets
+	driver  runtime.Driver
+	agents  map[string]agent.Adapter
+	log     *slog.Logger
+	observe func(verb string, d time.Duration) // may be nil
+}
+
+// system is nod, wired and not yet running.
+type system struct {
+	parts
+	store  *store.Store
+	bot    *bot.Bot
+	github *github.Client
+	web    http.Handler
+	close  []func() error
+}
+
+// assemble plugs every port with the real thing. The caller closes the system.
+func assemble(ctx context.Context, p parts) (_ *system, err error) {
+	s := &system{parts: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	c := p.config
+	if s.store, err = openStore(ctx, c, p.secrets.all(), p.log); err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, s.store.Close)
+	host, err := githubHost(c.GitHub.WebURL)
+	if err != nil {
+		return nil, err
+	}
+	s.github, err = github.New(github.Config{APIURL: c.GitHub.APIURL, WebURL: c.GitHub.WebURL, Host: host, AppID: c.GitHub.AppID, PrivateKey: p.secrets.privateKey,
+		Owners: c.GitHub.Owners, TriggerLabel: c.TriggerLabel, Now: time.Now, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	self, err := s.github.BotIdentity(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask GitHub who the bot is: %w", err)
+	}
+	git, err := s.git(self)
+	if err != nil {
+		return nil, err
+	}
+	publisher, err := notify.New(notify.Config{URL: c.Ntfy.URL, Topic: p.secrets.topic, Token: p.secrets.token, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	page, err := answer.New(answer.Config{Decisions: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store,
+		PublicURL: c.PublicURL, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, func() error { page.Close(); return nil })
+	if err := s.conductor(host, git, publisher); err != nil {
+		return nil, err
+	}
+	receiver, err := webhooks.New(webhooks.Config{Secrets: p.secrets.webhook, Accept: doorbell{s.store, s.bot}, AppID: c.GitHub.AppID,
+		BotUserID: self.ID, Host: host, Log: p.log, Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/webhooks/github", receiver)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("/", page)
+	s.web = mux
+	return s, nil
+}
+
+// openStore opens the database with everything that may not get into it.
+func openStore(ctx context.Context, c Config, secrets []nod.Secret, log *slog.Logger) (*store.Store, error) {
+	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
+		return nil, nod.E(nod.Internal, "the state directory cannot be made", err)
+	}
+	return store.Open(ctx, store.Config{Path: filepath.Join(c.StateDir, "nod.db"), Now: time.Now, Log: log, Secrets: secrets,
+		VerifyAssertion: func(d nod.Decision, a nod.Answer, as nod.Assertion) error {
+			a.Assertion = &as
+			return answer.VerifyAssertion(d, a)
+		}})
+}
+
+// git is the supervisor's own git, signing as the bot.
+func (s *system) git(self github.Identity) (*hostgit.Git, error) {
+	key := s.config.SigningKey
+	if _, err := os.Stat(key); errors.Is(err, os.ErrNotExist) {
+		public, err := hostgit.GenerateSigningKey(key)
+		if err != nil {
+			return nil, fmt.Errorf("make signing key: %w", err)
+		}
+		if err := os.WriteFile(key+".pub", []byte(public+"\n"), 0o644); err != nil {
+			return nil, nod.E(nod.Internal, "the public half of the signing key cannot be written", err)
+		}
+	}
+	author := hostgit.Identity{Name: self.Login, Email: self.Email}
+	if a := s.config.Author; a.Email != "" {
+		author = hostgit.Identity{Name: a.Name, Email: a.Email}
+	}
+	return hostgit.New(hostgit.Config{Dir: filepath.Join(s.config.StateDir, "git"), SigningKey: key, Now: time.Now, Log: s.log,
+		Author: author,
+		Remote: func(ctx context.Context, t nod.Task, write bool) (string, nod.Secret, error) {
+			access := map[string]string{"contents": "read"}
+			if write {
+				access["contents"] = "write"
+			}
+			token, err := s.github.InstallationToken(ctx, t.Installation, t.Repo, access)
+			return s.github.CloneURL(t.Repo), token, err
+		}})
+}
+
+// conductor makes the bot.
+func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publisher) error {
+	c := s.config
+	repos := map[string]bot.RepoSettings{}
+	for _, r := range c.Repos {
+		owner, name, _ := strings.Cut(r.Repo, "/")
+		repo := nod.Repo{Host: host, Owner: owner, Name: name}
+		rules, err := policy.Compile(r.Policy)
+		if err != nil {
+			return fmt.Errorf("policy of %s: %w", r.Repo, err)
+		}
+		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Rules: rules}
+	}
+	mounts, roots, rules, err := places(c.Agents)
+	if err != nil {
+		return err
+	}
+	decide, err := time.ParseDuration(c.DecisionTime)
+	if err != nil {
+		return nod.E(nod.Invalid, "decision_time is not a duration", err)
+	}
+	dir := filepath.Join(c.StateDir, "environments")
+	public := strings.TrimSuffix(c.PublicURL, "/")
+	s.bot, err = bot.New(bot.Config{
+		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: dir, Neutralize: github.Neutralize,
+		DecisionTime: decide,
+		Push:         func(d nod.Decision, t nod.Task) nod.Push { return notify.ForDecision(d, t, public) },
+		Link:         func(task string) string { return public + "/t/" + task },
+		RetryAfter:   retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
+	}, bot.Ports{
+		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host),
+		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules,
+			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
+			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
+		Effects: map[nod.EffectKind]bot.Performer{
+			nod.EffectStatusComment: github.StatusComments{Client: s.github}, nod.EffectSwapLabel: github.SwapLabels{Client: s.github}, nod.EffectOpenPR: github.OpenPulls{Client: s.github},
+			nod.EffectPush: git.Pusher(), nod.EffectNotify: notify.Performer{Publisher: publisher},
+		},
+	})
+	return err
+}
+
+// retryAfter asks whoever made err when to come again.
+func retryAfter(err error) (time.Duration, bool) {
+	if d, ok := github.RetryAfter(err); ok {
+		return d, true
+	}
+	return notify.RetryAfter(err)
+}
+
+// doorbell rings the bot for each delivery that is new.
+type doorbell struct {
+	store *store.Store
+	bot   *bot.Bot
+}
+
+func (d doorbell) AcceptDelivery(ctx context.Context, v nod.Delivery) (bool, error) {
+	fresh, err := d.store.AcceptDelivery(ctx, v)
+	if err == nil && fresh {
+		d.bot.Nudge()
+	}
+	return fresh, err
+}
+
+func githubHost(webURL string) (string, error) {
+	u, err := url.Parse(webURL)
+	if err != nil || u.Hostname() == "" {
+		return "", nod.E(nod.Invalid, "github.web_url has no host", err)
+	}
+	return u.Hostname(), nil
+}
+
+// serve runs the listener and the bot until ctx ends, and then waits for both.
+func (s *system) serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: s.web, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	life, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan error, 1)
+	go func() { worked <- s.bot.Run(life) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("listen: %w", err)
+	case err = <-worked:
+		worked <- nil
+	}
+	stop()
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	if e := server.Shutdown(grace); e != nil {
+		err = errors.Join(err, server.Close())
+	}
+	return errors.Join(err, <-worked)
+}
+
+// Close releases what assemble acquired, last first.
+func (s *system) Close() error {
+	var err error
+	for i := len(s.close) - 1; i >= 0; i-- {
+		err = errors.Join(err, s.close[i]())
+	}
+	s.close = nil
+	return err
+}
