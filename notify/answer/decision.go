@@ -96,7 +96,7 @@ func (s *Server) decisionView(ctx context.Context, d nod.Decision, page int, raw
 	if run := m.Case.Run; run != nil && run.ID == d.Run {
 		v.Run = run.Number
 	}
-	if d.Cause != nod.CauseTool && d.Subject != m.Input {
+	if d.Cause != nod.CauseTool && d.Kind != nod.Review && d.Subject != m.Input {
 		v.Lead, v.Quoted = d.Subject, v.Words.Tag != byNod
 	}
 	s.outcome(&v)

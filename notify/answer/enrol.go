@@ -10,7 +10,7 @@ import (
 	"nod"
 )
 
-// begun is the answer to every begin request: what to give back, and what to
+// beginning is the answer to every begin request: what to give back, and what to
 // hand to the browser's credential API.
 type beginning struct {
 	Challenge string `json:"challenge"`

@@ -1,19 +1,18 @@
 package answer_test
 
 import (
-	"log/slog"
-	"testing/synctest"
-
 	"bufio"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"nod/notify/answer"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nod"
+	"nod/notify/answer"
 )
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }

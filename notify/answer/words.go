@@ -46,7 +46,7 @@ func words(d nod.Decision) wording {
 	case nod.CauseAgentQuestion:
 		w.Title, w.Tag = "The agent asks you", byAgent
 	case nod.CauseUntrustedStart:
-		w.Title, w.Tag, w.Go, w.No = "Start on an outsider’s issue?", byOutsider, "Start the agent", "Don’t start…"
+		w.Title, w.Tag, w.Go, w.No = "Start on an outsider’s issue?", byOutsider, "Start the agent", "Decline…"
 		w.Note = "Your passkey signs exactly this text. If the issue changes before the start, you are asked again."
 	case nod.CauseEgressHost:
 		w.Title, w.Go = "Let the agent reach this host?", "Allow this host"
