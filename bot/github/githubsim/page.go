@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,8 +214,16 @@ func (p *pages) repoView(r *repo) repoView {
 	return v
 }
 
+// hiddenMarker is a hidden comment at the start of a text.
+var hiddenMarker = regexp.MustCompile(`^<!--[^<>]*-->\n?`)
+
 func shownIssue(r *repo, i *issue) issueView {
 	v := issueView{IssueView: view(i), State: "Open", HasPull: i.pull != nil}
+	for n, c := range i.comments {
+		if c.viaApp { // GitHub hides the App's marker as well
+			v.Comments[n].Body = hiddenMarker.ReplaceAllString(c.body, "")
+		}
+	}
 	v.API = "/" + r.full() + "/issues/" + strconv.Itoa(i.number)
 	v.URL = v.API
 	switch {
