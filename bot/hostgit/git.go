@@ -130,7 +130,10 @@ func New(c Config) (*Git, error) {
 		}
 		g.key = key
 	}
-	return g, g.findGit()
+	if err := g.findGit(); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // findGit resolves the program to an absolute path and refuses one that is too old.

@@ -258,3 +258,38 @@ func TestBranchWithOtherWorkIsNotBuiltOver(t *testing.T) {
 		t.Errorf("their branch is at %s", got)
 	}
 }
+
+func TestManyCommitsAreReplayedOneByOne(t *testing.T) {
+	f := newFixture(t)
+	base := f.seed()
+	const many = 60
+	var stream strings.Builder
+	for i := range many {
+		text := lines(i+1, "")
+		stream.WriteString("commit refs/heads/many\ncommitter a <a@b> 1770000000 +0000\ndata 7\nfeat: x\n")
+		if i == 0 {
+			stream.WriteString("from " + base + "\n")
+		}
+		stream.WriteString("M 100644 inline grows\ndata " + strconv.Itoa(len(text)) + "\n" + text + "\n")
+	}
+	if _, err := f.try(f.agent, stream.String(), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	f.plain(f.agent, "checkout", "--quiet", "many")
+	f.onMain("moved.txt", "x\n")
+	r := f.prepare(f.importAll(base)).Revision
+	if len(r.Commits) != many {
+		t.Fatalf("%d commits", len(r.Commits))
+	}
+	f.push(r.SHA, "")
+	parent := r.BaseSHA
+	for i, c := range r.Commits {
+		if d := cmp.Diff([]string{parent}, c.Parents); d != "" {
+			t.Error(d)
+		}
+		parent = c.SHA
+		if got := f.plain(f.origin, "show", c.SHA+":grows"); got != lines(i+1, "") {
+			t.Errorf("commit %d holds %q", i, got)
+		}
+	}
+}
