@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 type decisionView struct {
 	frame
 	Words    wording
+	Permit   bool   // it is allow or deny: two buttons, and a reason for the second
 	Lead     string // the subject, where it says more than a tool's name
 	Quoted   bool   // Lead is the agent's or an outsider's words
 	Decision nod.Decision
@@ -96,8 +98,9 @@ func (s *Server) decisionView(ctx context.Context, d nod.Decision, page int, raw
 	if run := m.Case.Run; run != nil && run.ID == d.Run {
 		v.Run = run.Number
 	}
-	if d.Cause != nod.CauseTool && d.Kind != nod.Review && d.Subject != m.Input {
-		v.Lead, v.Quoted = d.Subject, v.Words.Tag != byNod
+	v.Permit = permits(d)
+	if d.Cause != nod.CauseTool && d.Subject != m.Input && d.Subject != m.Case.Task.Where() {
+		v.Lead, v.Quoted = d.Subject, d.Cause == nod.CauseAgentQuestion
 	}
 	s.outcome(&v)
 	v.Clock = s.clock(d, v.Words.Then)
@@ -267,19 +270,30 @@ func answered(answer string) string {
 	return "Answered"
 }
 
+// permits reports whether d is answered by allow or deny and by nothing else.
+func permits(d nod.Decision) bool {
+	return d.Kind != nod.Question || !d.FreeText && slices.Equal(d.Options, []string{nod.Allow, nod.Deny})
+}
+
+// harmless reports whether answer may be given without having seen what d is about:
+// it denies or gives up, and means that because nod itself asks.
+func harmless(d nod.Decision, answer string) bool {
+	return d.Cause != nod.CauseAgentQuestion && (answer == nod.Deny || answer == nod.Cancel && d.Kind == nod.Question)
+}
+
 func options(d nod.Decision, w wording, broken bool) []option {
-	if d.Kind != nod.Question {
+	if permits(d) {
 		list := []option{{Value: nod.Deny, Label: w.No, Class: "no"}}
 		if !broken {
 			list = append(list, option{Value: nod.Allow, Label: w.Go, Class: "go"})
 		}
 		return list
 	}
-	if broken {
-		return nil
-	}
 	list := make([]option, 0, len(d.Options))
 	for _, o := range d.Options {
+		if broken && !harmless(d, o) {
+			continue
+		}
 		class := ""
 		switch o { // what an agent offers is offered evenly
 		case nod.Retry, nod.Allow:

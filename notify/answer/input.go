@@ -59,7 +59,7 @@ func (s *Server) proven(ctx context.Context, digest string) (string, error) {
 		return "", err
 	}
 	if nod.Digest(b) != digest {
-		return "", nod.E(nod.Conflict, "what is stored is not what was asked about", nil)
+		return "", nod.E(nod.Conflict, "what is stored is not what was asked about, perhaps because a secret was taken out", nil)
 	}
 	return string(b), nil
 }
@@ -207,6 +207,9 @@ func snapshotBlocks(input string) []block {
 	out := []block{
 		{Label: by("title", s.Author), Prose: true, Spans: visible(s.Title)},
 		{Label: by("body", s.Author), Spans: hiddenOnGitHub(s.Body)},
+	}
+	if s.Labeller.Actor.Kind != "" {
+		out = append(out, block{Label: "labelled by", Short: true, Spans: visible(s.Labeller.Actor.Show() + ", " + string(s.Labeller.Tier))})
 	}
 	for _, c := range s.Comments {
 		out = append(out, block{Label: by("comment", c.Author), Spans: hiddenOnGitHub(c.Body)})

@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -210,6 +211,47 @@ func TestAFailedCheckIsSaid(t *testing.T) {
 		if !strings.Contains(page, test.want) {
 			t.Errorf("the page lacks %q", test.want)
 		}
+	}
+}
+
+func TestAnUntrustedStartIsAnAllowOrDeny(t *testing.T) {
+	w := newWorld(t)
+	c := w.owner()
+	who := func(login string, tier nod.Tier) nod.Standing {
+		return nod.Standing{Actor: nod.Actor{Kind: nod.ActorGitHub, Login: login}, Tier: tier, Reason: "no permission"}
+	}
+	frozen, err := json.Marshal(nod.Snapshot{Repo: nod.Repo{Host: "github.com", Owner: "acme", Name: "web"}, Issue: 412, Title: "Export\u200b fails", Body: outsidersIssue,
+		Author: who("first-timer", nod.Outsider), Comments: []nod.Comment{{Body: "same <!-- psst -->here", Author: who("passer-by", nod.Outsider)}}})
+	w.must(err)
+	d := w.ask(nod.Decision{Kind: nod.Question, Cause: nod.CauseUntrustedStart, Blocking: true, Subject: "acme/web#412", Options: []string{nod.Allow, nod.Deny}}, string(frozen))
+	page, err := c.Page(t.Context(), "/d/"+d.ID)
+	w.must(err)
+	for _, want := range []string{"Start the agent", "Decline…", "body by first-timer, outsider", "comment by passer-by, outsider", "2 passages are hidden on GitHub", "1 character that cannot be seen",
+		`<mark class="hid">&lt;!-- psst --&gt;</mark>`, `id="reason"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	w.must(c.Answer(t.Context(), d.ID, nod.Deny, "spam"))
+	if got := w.decision(d.ID); got.Answer != nod.Deny || got.Reason != "spam" {
+		t.Errorf("decision is %+v", got)
+	}
+}
+
+func TestGivingUpNeedsNoProofButAnAgentsOptionsDo(t *testing.T) {
+	w := newWorld(t)
+	c := w.owner()
+	failed := w.ask(nod.Decision{Kind: nod.Question, Cause: nod.CauseRunFailed, Subject: "failed", Options: []string{nod.Retry, nod.Cancel}}, "token [redacted]")
+	asked := w.ask(nod.Decision{Kind: nod.Question, Cause: nod.CauseAgentQuestion, Subject: "May I?", Options: []string{nod.Deny, nod.Cancel}, FreeText: true}, "token too")
+	w.store.mu.Lock()
+	for _, d := range []nod.Decision{failed, asked} {
+		w.store.blobs[d.InputDigest] = []byte("something else")
+	}
+	w.store.mu.Unlock()
+	w.wantCode(c.Answer(t.Context(), failed.ID, nod.Retry, ""), nod.Conflict)
+	w.must(c.Answer(t.Context(), failed.ID, nod.Cancel, ""))
+	for _, answer := range []string{nod.Deny, nod.Cancel, "words"} {
+		w.wantCode(c.Answer(t.Context(), asked.ID, answer, ""), nod.Conflict)
 	}
 }
 

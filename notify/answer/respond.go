@@ -37,8 +37,8 @@ func (s *Server) answerBegin(w http.ResponseWriter, r *http.Request, by nod.Sess
 	if !d.Takes(in.Answer) {
 		return nod.E(nod.Invalid, "this is not one of the answers", nil)
 	}
-	if in.Answer != nod.Deny {
-		// What cannot be shown as it is cannot be allowed; a denial needs no showing.
+	if !harmless(d, in.Answer) {
+		// What cannot be shown as it is cannot be allowed.
 		if _, err := s.shown(r.Context(), d); err != nil {
 			return err
 		}

@@ -169,15 +169,16 @@ func entryOf(e nod.Event) entry {
 		noun, _, _ := strings.Cut(string(e.Kind), ".")
 		out.What, text = noun, field1(e, &c, func() string { return strings.TrimSpace(c.To + " " + c.Why) })
 		out.Fresh = e.Kind == nod.EventTaskState || e.Kind == nod.EventRevision
-	case nod.EventDecisionOpened, nod.EventDecisionClosed:
-		var d struct {
-			ID string `json:"id"`
+	case nod.EventDecisionOpened:
+		var d nod.Decision
+		out.What, text = "asks you", field1(e, &d, func() string { return words(d).Title })
+		out.Link, out.Fresh = decisionLink(d), true
+	case nod.EventDecisionClosed:
+		var c struct {
+			Decision nod.Decision `json:"decision"`
 		}
-		out.What = map[nod.EventKind]string{nod.EventDecisionOpened: "asks you", nod.EventDecisionClosed: "is answered"}[e.Kind]
-		if json.Unmarshal(e.Data, &d) == nil && strings.HasPrefix(d.ID, "d") {
-			out.Link = "/d/" + url.PathEscape(d.ID)
-		}
-		out.Fresh = true
+		out.What, text = "was told", field1(e, &c, func() string { return strings.TrimSpace(string(c.Decision.State) + " " + c.Decision.Answer) })
+		out.Link, out.Fresh = decisionLink(c.Decision), true
 	default:
 		out.What, text = strings.NewReplacer(".", " ", "_", " ").Replace(string(e.Kind)), string(e.Data)
 		out.Short = true
@@ -193,6 +194,13 @@ func entryOf(e nod.Event) entry {
 		out.Text = append(out.Text, bit{Text: v.Text, Mark: v.Mark, Name: v.Name})
 	}
 	return out
+}
+
+func decisionLink(d nod.Decision) string {
+	if !strings.HasPrefix(d.ID, "d") {
+		return ""
+	}
+	return "/d/" + url.PathEscape(d.ID)
 }
 
 // field1 reads the data of e into v and returns what text says of it; data that is
