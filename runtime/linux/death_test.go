@@ -4,6 +4,9 @@ package linux_test
 
 import (
 	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -51,38 +54,47 @@ func start(t testing.TB, d *linux.Driver, id string, change func(*runtime.Spec))
 
 const supervisorRole = "NOD_TEST_SUPERVISOR"
 
-// TestSupervisorRole is not a test: it is the process that
-// TestEverythingEndsWithASupervisorThatIsKilled kills.
-func TestSupervisorRole(t *testing.T) {
-	dir := os.Getenv(supervisorRole)
-	if dir == "" {
-		t.Skip("runs as a process of another test only")
-	}
-	d, err := linux.New(linux.Config{StateDir: dir})
+// supervise is the process that TestEverythingEndsWithASupervisorThatIsKilled kills.
+func supervise(dir string) error {
+	d, err := linux.New(linux.Config{StateDir: filepath.Join(dir, "state")})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	start(t, d, "e1", nil)
-	p, err := d.Exec(t.Context(), "e1", nod.Command{Argv: []string{nod.GuestPath, "nod-try-tree"}})
+	ctx := context.Background()
+	p, err := runtime.Prepare(runtime.Spec{ID: "e1", Owner: "test", Image: runtime.HostImage, Workspace: filepath.Join(dir, "workspace"),
+		Limits: runtime.Limits{PIDs: 100}}, runtime.Roots{Allowed: []string{dir}})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	line, err := bufio.NewReader(p.Stdout()).ReadString('\n')
+	if err := d.Provision(ctx, p); err != nil {
+		return err
+	}
+	if _, err := d.Start(ctx, "e1"); err != nil {
+		return err
+	}
+	proc, err := d.Exec(ctx, "e1", nod.Command{Argv: []string{nod.GuestPath, "nod-try-tree"}})
+	if err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(proc.Stdout()).ReadString('\n')
 	fmt.Printf("ready %s %v\n", strings.TrimSpace(line), err)
-	if _, err := p.Wait(); err != nil {
-		t.Log(err)
-	}
+	_, err = proc.Wait()
+	return err
 }
 
 func TestEverythingEndsWithASupervisorThatIsKilled(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
+	top := t.TempDir()
+	dir := filepath.Join(top, "state")
+	if err := os.Mkdir(filepath.Join(top, "workspace"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	d := open(t, linux.Config{StateDir: dir})
 	needEnvironments(t, d)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestSupervisorRole$")
-	cmd.Env = append(os.Environ(), supervisorRole+"="+dir)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), supervisorRole+"="+top)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,12 +145,10 @@ func TestEverythingEndsWithASupervisorThatIsKilled(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Running {
 		t.Errorf("List after the crash: %+v, %v", list, err)
 	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/nod-*-e1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range groups {
-		t.Logf("cgroup of some environment: %s", g)
+	sum := sha256.Sum256([]byte(dir))
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/nod-" + hex.EncodeToString(sum[:4]) + "-e1")
+	if err != nil || len(groups) != 0 {
+		t.Errorf("cgroups are left: %v, %v", groups, err)
 	}
 }
 

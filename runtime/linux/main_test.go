@@ -3,6 +3,7 @@
 package linux_test
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -15,6 +16,13 @@ import (
 
 func TestMain(m *testing.M) {
 	if guest.Dispatch(os.Args) || runtimetest.Dispatch(os.Args) {
+		return
+	}
+	if dir := os.Getenv(supervisorRole); dir != "" {
+		if err := supervise(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
 		return
 	}
 	os.Exit(m.Run())

@@ -18,7 +18,8 @@ import (
 // user, from a copy of this test binary, when the tests run as root.
 func TestDriverKeepsTheContractRootless(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("already an ordinary user: TestDriverKeepsTheContract is it")
+		t.Log("already an ordinary user: TestDriverKeepsTheContract is it")
+		return
 	}
 	const uid = 54321
 	dir, err := os.MkdirTemp("", "nod-rootless-")
