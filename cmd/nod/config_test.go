@@ -34,7 +34,7 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"unknown key":        {`"state_dir"`, `"state_dri"`, `nod.hujson:4:3: unknown key "state_dri"`},
 		"unknown nested key": {`"app_id": 1`, `"app_id": 1, "app_name": "x"`, `nod.hujson:5:27: unknown key "app_name"`},
 		"unknown key in a list": {`"agent": "claude"}`, `"agent": "claude", "chek": []}`,
-			`nod.hujson:8:51: unknown key "chek"`},
+			`nod.hujson:8:53: unknown key "chek"`},
 		"wrong type":        {`"app_id": 1`, `"app_id": "one"`, "nod.hujson:5:"},
 		"not JSON":          {`"state_dir":`, `"state_dir"`, "nod.hujson: "},
 		"no App":            {`"app_id": 1`, `"app_id": 0`, "github.app_id is required"},

@@ -70,7 +70,8 @@ type demoOptions struct {
 	once, json   bool
 	talk         io.Writer // progress and addresses
 	data, errs   io.Writer
-	decisionTime string // as Config.DecisionTime
+	decisionTime string       // as Config.DecisionTime
+	agent        *AgentConfig // in place of the scripted agent
 }
 
 // demo is a whole world on loopback.
@@ -140,9 +141,9 @@ func startDemo(ctx context.Context, o demoOptions) (_ *demo, err error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	go func() { d.served <- d.system.serve(ctx, l) }()
+	told := tellProgress(ctx, d, o.talk)
 	// What serves is waited for before what it uses is closed.
-	d.close = append(d.close, func() error { cancel(); return <-d.served })
-	tellProgress(ctx, d, o.talk)
+	d.close = append(d.close, func() error { cancel(); <-told; return <-d.served })
 	d.enrol, err = enrolmentLink(ctx, d.system.store, d.public, demoOwner)
 	return d, err
 }
@@ -178,11 +179,12 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	if err != nil {
 		return err
 	}
-	script, err := demoScript()
-	if err != nil {
-		return err
+	name, settings := "scripted", AgentConfig{}
+	adapter, err := demoAgent(log)
+	if o.agent != nil {
+		name, settings = "demo", *o.agent
+		adapter, _, err = newAgent(name, settings, log)
 	}
-	scripted, err := agenttest.Adapter(script, claude.Config{Env: map[string]string{"HOME": runtime.HomePath}, Log: log})
 	if err != nil {
 		return err
 	}
@@ -192,8 +194,8 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 		Listen: fmt.Sprintf("127.0.0.1:%d", port), PublicURL: d.public, StateDir: filepath.Join(d.dir, "state"),
 		Author: demoAuthor(app),
 		Ntfy:   NtfyConfig{URL: ntfyURL}, SigningKey: filepath.Join(d.dir, "signing_key"), SoftLimits: true, DecisionTime: o.decisionTime,
-		Agents: map[string]AgentConfig{"scripted": {}},
-		Repos:  []RepoConfig{{Repo: demoRepo, Agent: "scripted", Check: []string{"sh", "test.sh"}}},
+		Agents: map[string]AgentConfig{name: settings},
+		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: []string{"sh", "test.sh"}}},
 	}
 	c.defaults()
 	public, err := hostgit.GenerateSigningKey(c.SigningKey)
@@ -204,7 +206,7 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 		return err
 	}
 	d.system, err = assemble(ctx, parts{config: c, driver: driver, log: log, observe: d.spent.add,
-		agents:  map[string]agent.Adapter{"scripted": scripted},
+		agents:  map[string]agent.Adapter{name: adapter},
 		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token}})
 	if err != nil {
 		return err
@@ -281,12 +283,17 @@ func (d *demo) ntfy() (string, nod.Secret, error) {
 	return base, token, nil
 }
 
-func demoScript() (agenttest.Script, error) {
+// demoAgent is the scripted agent with the demo's script.
+func demoAgent(log *slog.Logger) (agent.Adapter, error) {
 	raw, err := demoFiles.ReadFile("demo/script.json")
 	if err != nil {
-		return agenttest.Script{}, err
+		return nil, err
 	}
-	return agenttest.Parse(raw)
+	script, err := agenttest.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return agenttest.Adapter(script, claude.Config{Env: map[string]string{"HOME": runtime.HomePath}, Log: log})
 }
 
 // Close ends everything, last first.

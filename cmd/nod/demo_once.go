@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,8 +117,12 @@ func (d *demo) follow(ctx context.Context, browser *answertest.Client) (nod.Case
 		}
 		if len(tasks) > 0 {
 			t := tasks[len(tasks)-1]
-			if t.State == nod.TaskReadyForReview || t.Done() {
-				return d.system.store.Case(ctx, t.ID)
+			c, err := d.system.store.Case(ctx, t.ID)
+			if err != nil {
+				return nod.Case{}, err
+			}
+			if (t.State == nod.TaskReadyForReview || t.Done()) && settled(c) {
+				return c, nil
 			}
 		}
 		events, err := d.system.store.Wait(ctx, "", seen)
@@ -128,6 +133,11 @@ func (d *demo) follow(ctx context.Context, browser *answertest.Client) (nod.Case
 			seen = max(seen, e.ID)
 		}
 	}
+}
+
+// settled reports whether everything that c intended outside has come to an end.
+func settled(c nod.Case) bool {
+	return !slices.ContainsFunc(c.Effects, func(e nod.Effect) bool { return e.State == nod.EffectIntended })
 }
 
 func (d *demo) outcome(c nod.Case, report nod.ChainReport) outcome {

@@ -39,7 +39,7 @@ func TestDemoGoesFromLabelToPullRequest(t *testing.T) {
 		t.Errorf("decisions %+v", o.Decisions)
 	case len(o.Commits) == 0 || slices.ContainsFunc(o.Commits, func(c outcomeCommit) bool { return !c.Verified }):
 		t.Errorf("commits %+v", o.Commits)
-	case !o.Audit.Verified || o.Audit.Signatures != 2:
+	case !o.Audit.Verified || o.Audit.Signatures != len(o.Decisions):
 		t.Errorf("audit %+v", o.Audit)
 	case o.PullRequest.State != "open" || o.PullRequest.Base != "main" || o.PullRequest.HeadSHA != o.Commits[len(o.Commits)-1].SHA:
 		t.Errorf("pull request %+v", o.PullRequest)

@@ -10,8 +10,8 @@ import (
 )
 
 // tellProgress writes one line for each thing that happens, as it happens, until
-// ctx ends. What agents and issues say is kept out of it.
-func tellProgress(ctx context.Context, d *demo, w io.Writer) {
+// ctx ends and then closes the channel. What agents and issues say is kept out.
+func tellProgress(ctx context.Context, d *demo, w io.Writer) <-chan struct{} {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -29,7 +29,7 @@ func tellProgress(ctx context.Context, d *demo, w io.Writer) {
 			}
 		}
 	}()
-	d.close = append(d.close, func() error { <-told; return nil })
+	return told
 }
 
 // progress is the line for one event, or "" when it is not worth one. Its first

@@ -171,16 +171,8 @@ func (s *system) git(self github.Identity) (*hostgit.Git, error) {
 	if a := s.config.Author; a.Email != "" {
 		author = hostgit.Identity{Name: a.Name, Email: a.Email}
 	}
-	return hostgit.New(hostgit.Config{Dir: filepath.Join(s.config.StateDir, "git"), SigningKey: key, Now: time.Now, Log: s.log,
-		Author: author,
-		Remote: func(ctx context.Context, t nod.Task, write bool) (string, nod.Secret, error) {
-			access := map[string]string{"contents": "read"}
-			if write {
-				access["contents"] = "write"
-			}
-			token, err := s.github.InstallationToken(ctx, t.Installation, t.Repo, access)
-			return s.github.CloneURL(t.Repo), token, err
-		}})
+	return hostgit.New(hostgit.Config{Dir: filepath.Join(s.config.StateDir, "git"), SigningKey: key, Author: author, Remote: s.github.Remote,
+		Now: time.Now, Log: s.log})
 }
 
 // conductor makes the bot.
@@ -218,7 +210,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
 		Effects: map[nod.EffectKind]bot.Performer{
-			nod.EffectStatusComment: github.StatusComments{Client: s.github}, nod.EffectSwapLabel: github.SwapLabels{Client: s.github}, nod.EffectOpenPR: github.OpenPulls{Client: s.github},
+			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
 			nod.EffectPush: git.Pusher(), nod.EffectNotify: notify.Performer{Publisher: publisher},
 		},
 	})
