@@ -24,7 +24,7 @@ var bans = map[string]struct {
 	only []string
 	why  string
 }{
-	"os/exec": {[]string{"nod/bot/hostgit", "nod/bot/github/githubsim", "nod/runtime/...", "nod/cmd/...", "nod/agent/agenttest", "nod/notify/answer/answertest"},
+	"os/exec": {[]string{"nod/bot/hostgit", "nod/bot/github/githubsim", "nod/runtime/...", "nod/cmd/...", "nod/agent/agenttest"},
 		"only runtime starts processes in an environment and only hostgit runs git on the host; the rest are doubles and the program itself"},
 	"github.com/google/go-github/v66/github": {[]string{"nod/bot/github/...", "nod/webhooks"},
 		"only bot/github holds GitHub tokens; webhooks parses payloads"},
@@ -79,8 +79,15 @@ func within(path string, patterns []string) bool {
 	})
 }
 
+// support reports whether p exists for tests only: it imports testing outside of
+// _test.go files. Such a package may use what any other offers to tests.
+func support(p listed) bool { return slices.Contains(p.Imports, "testing") }
+
 func TestImportsFollowTheDesign(t *testing.T) {
 	for _, p := range packages(t) {
+		if support(p) {
+			continue
+		}
 		for _, imp := range p.Imports {
 			if strings.HasPrefix(imp, "nod/") || imp == "nod" {
 				from, to := family(p.ImportPath), family(imp)
@@ -92,6 +99,18 @@ func TestImportsFollowTheDesign(t *testing.T) {
 				t.Errorf("%s imports %s: %s", p.ImportPath, imp, ban.why)
 			}
 		}
+	}
+}
+
+func TestProgramsLinkNoTestSupport(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./cmd/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(strings.Fields(string(out)), "testing") {
+		t.Error("a program links package testing")
 	}
 }
 
