@@ -35,8 +35,13 @@ type fixture struct {
 	token  atomic.Value
 	home   string
 	agent  string // the clone of the agent, after seed
-	hook   func(w http.ResponseWriter, r *http.Request) bool
+	hook   atomic.Pointer[hook]
 }
+
+// hook answers a request in the server's place when it returns true.
+type hook func(w http.ResponseWriter, r *http.Request) bool
+
+func (f *fixture) serve(h hook) { f.hook.Store(&h) }
 
 func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	t.Helper()
@@ -55,7 +60,7 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 		Stderr: &bytes.Buffer{},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f.hook != nil && f.hook(w, r) {
+		if h := f.hook.Load(); h != nil && (*h)(w, r) {
 			return
 		}
 		if _, token, _ := r.BasicAuth(); token != f.token.Load() {

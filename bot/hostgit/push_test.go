@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"nod"
@@ -31,17 +32,17 @@ func (f *fixture) lookup(sha, old string) (string, error) {
 func TestPushTwiceIsOnePush(t *testing.T) {
 	f := newFixture(t)
 	r := f.prepared()
-	pushes := 0
-	f.hook = func(_ http.ResponseWriter, req *http.Request) bool {
+	var pushes atomic.Int32
+	f.serve(func(_ http.ResponseWriter, req *http.Request) bool {
 		if strings.HasSuffix(req.URL.Path, "/git-receive-pack") {
-			pushes++
+			pushes.Add(1)
 		}
 		return false
-	}
+	})
 	f.push(r.SHA, "")
 	f.push(r.SHA, "")
-	if pushes != 1 {
-		t.Errorf("%d pushes", pushes)
+	if n := pushes.Load(); n != 1 {
+		t.Errorf("%d pushes", n)
 	}
 }
 
@@ -82,19 +83,21 @@ func TestBranchMovedBySomeoneElseIsNeverOverwritten(t *testing.T) {
 	}
 	// Moved between our look and our push: the server's answer is what counts.
 	f.plain(f.origin, "update-ref", "-d", "refs/heads/"+f.task.Branch)
-	looks := 0
-	f.hook = func(_ http.ResponseWriter, req *http.Request) bool {
+	var looks atomic.Int32
+	f.serve(func(_ http.ResponseWriter, req *http.Request) bool {
 		if strings.Contains(req.URL.RawQuery, "git-receive-pack") {
-			looks++
-			f.plain(f.origin, "update-ref", "refs/heads/"+f.task.Branch, theirs)
+			looks.Add(1)
+			if _, err := f.try(f.origin, "", "update-ref", "refs/heads/"+f.task.Branch, theirs); err != nil {
+				t.Error(err)
+			}
 		}
 		return false
-	}
+	})
 	wantCode(t, perform(r.SHA, ""), nod.Conflict, "someone else")
-	if got := f.remoteBranch(f.task.Branch); got != theirs || looks != 1 {
-		t.Fatalf("their branch is at %s, was at %s (%d looks)", got, theirs, looks)
+	if got := f.remoteBranch(f.task.Branch); got != theirs || looks.Load() != 1 {
+		t.Fatalf("their branch is at %s, was at %s (%d looks)", got, theirs, looks.Load())
 	}
-	f.hook = nil
+	f.serve(func(http.ResponseWriter, *http.Request) bool { return false })
 	// Gone, where it should be somewhere.
 	f.plain(f.origin, "update-ref", "-d", "refs/heads/"+f.task.Branch)
 	wantCode(t, perform(r.SHA, r.BaseSHA), nod.Conflict, "gone")
@@ -179,11 +182,11 @@ func TestServerAnswersBecomeCodes(t *testing.T) {
 	for status, code := range map[int]nod.Code{
 		401: nod.Unavailable, 403: nod.Forbidden, 404: nod.NotFound, 429: nod.RateLimited, 500: nod.Unavailable, 302: nod.Unavailable,
 	} {
-		f.hook = func(w http.ResponseWriter, _ *http.Request) bool {
+		f.serve(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Location", "https://elsewhere.invalid/")
 			w.WriteHeader(status)
 			return true
-		}
+		})
 		_, err := f.git.Seed(t.Context(), f.task, "main", filepath.Join(t.TempDir(), "x"))
 		if nod.CodeOf(err) != code {
 			t.Errorf("status %d: %v, want %s", status, err, code)
