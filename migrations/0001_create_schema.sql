@@ -114,7 +114,8 @@ CREATE TABLE decisions (
     CHECK ((state = 'answered') = (answered_at IS NOT NULL))
 ) STRICT;
 CREATE INDEX decisions_task ON decisions (task, n);
-CREATE INDEX decisions_open ON decisions (run, blocking, deadline) WHERE state = 'open';
+CREATE INDEX decisions_open ON decisions (run) WHERE state = 'open';
+CREATE INDEX decisions_deadline ON decisions (deadline) WHERE state = 'open';
 
 CREATE TABLE revisions (
     n            INTEGER PRIMARY KEY,
@@ -201,6 +202,7 @@ CREATE TABLE events (
     commit_sha TEXT    NOT NULL,
     UNIQUE (stream, seq)
 ) STRICT;
+CREATE INDEX events_stream ON events (stream, id);
 CREATE INDEX events_audit ON events (id) WHERE tier = 'audit';
 CREATE INDEX events_commit ON events (commit_sha) WHERE commit_sha <> '';
 

@@ -29,10 +29,12 @@ func chainHash(previous string, e nod.Event, actor string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+const headQuery = `SELECT hash FROM audit_chain ORDER BY event DESC LIMIT 1`
+
 // link adds an audit event that was just inserted to the chain.
 func (t *txn) link(e nod.Event, actor string) error {
 	var previous string
-	err := t.row(`SELECT hash FROM audit_chain ORDER BY event DESC LIMIT 1`).Scan(&previous)
+	err := t.row(headQuery).Scan(&previous)
 	if err != nil && !isNone(err) {
 		return err
 	}

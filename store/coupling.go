@@ -14,11 +14,13 @@ type standing struct {
 	starting bool // a run is starting
 }
 
+const standingQuery = `SELECT state, approved,
+	EXISTS (SELECT 1 FROM decisions WHERE task = tasks.id AND state = 'open' AND blocking = 1),
+	EXISTS (SELECT 1 FROM runs WHERE task = tasks.id AND state IN ('starting', 'running'))
+	FROM tasks WHERE id = ?`
+
 func (t *txn) standing(task string) (s standing, found bool, err error) {
-	err = t.row(`SELECT state, approved,
-		EXISTS (SELECT 1 FROM decisions WHERE task = tasks.id AND state = 'open' AND blocking = 1),
-		EXISTS (SELECT 1 FROM runs WHERE task = tasks.id AND state IN ('starting', 'running'))
-		FROM tasks WHERE id = ?`, task).Scan(&s.state, &s.approved, &s.blocked, &s.starting)
+	err = t.row(standingQuery, task).Scan(&s.state, &s.approved, &s.blocked, &s.starting)
 	if isNone(err) {
 		return s, false, nil
 	}

@@ -134,13 +134,15 @@ func (t *txn) wholeInput(n *nod.Decision, input string) error {
 	return nil
 }
 
+const roomQuery = `SELECT count(*) FROM decisions WHERE run = ? AND state = 'open'`
+
 // room refuses one more open decision of a run than may wait at once.
 func (t *txn) room(run string) error {
 	if run == "" {
 		return nil
 	}
 	var open int
-	if err := t.row(`SELECT count(*) FROM decisions WHERE run = ? AND state = 'open'`, run).Scan(&open); err != nil {
+	if err := t.row(roomQuery, run).Scan(&open); err != nil {
 		return err
 	}
 	if open >= nod.MaxWaiting {
@@ -173,17 +175,18 @@ func (t *txn) expire(d nod.Decision) (nod.Decision, error) {
 	return d, t.audit(d.Task, nod.EventDecisionClosed, nod.Supervisor(), d.CommitSHA, Closed{Decision: d})
 }
 
+const lateQuery = `SELECT ` + decisionColumns + ` FROM decisions INDEXED BY decisions_deadline WHERE state = 'open' AND deadline <= ? ORDER BY n`
+
 // ExpireDecisions expires every open decision past its deadline, with its audit
 // event, and returns them, oldest first.
 func (s *Store) ExpireDecisions(ctx context.Context) ([]nod.Decision, error) {
-	const late = `SELECT ` + decisionColumns + ` FROM decisions WHERE state = 'open' AND deadline <= ? ORDER BY n`
-	due, err := list(ctx, s.readers, scanDecision, late, moment(s.now()).UnixMilli())
+	due, err := list(ctx, s.readers, scanDecision, lateQuery, moment(s.now()).UnixMilli())
 	if err != nil || len(due) == 0 {
 		return nil, mapped(ctx, err)
 	}
 	var expired []nod.Decision
 	err = s.write(ctx, func(t *txn) error {
-		due, err := list(ctx, t.tx, scanDecision, late, t.now.UnixMilli())
+		due, err := list(ctx, t.tx, scanDecision, lateQuery, t.now.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -209,6 +212,6 @@ func (s *Store) Decision(ctx context.Context, id string) (nod.Decision, error) {
 
 // OpenDecisions returns all that wait, blocking ones first, then oldest first.
 func (s *Store) OpenDecisions(ctx context.Context) ([]nod.Decision, error) {
-	open, err := list(ctx, s.readers, scanDecision, `SELECT `+decisionColumns+` FROM decisions WHERE state = 'open' ORDER BY blocking DESC, n`)
+	open, err := list(ctx, s.readers, scanDecision, `SELECT `+decisionColumns+` FROM decisions INDEXED BY decisions_open WHERE state = 'open' ORDER BY blocking DESC, n`)
 	return open, mapped(ctx, err)
 }

@@ -16,6 +16,15 @@ func scanDelivery(r scanner) (d nod.Delivery, err error) {
 	return d, err
 }
 
+// acceptQuery inserts a delivery once per GUID, and as ignored when another told
+// of the same event.
+const acceptQuery = `WITH twin AS (SELECT guid FROM deliveries WHERE semantic_key = ?2 AND semantic_key <> '' AND duplicate = 0)
+	INSERT INTO deliveries (guid, semantic_key, duplicate, event, action, ord, payload, received_at, state, attempt, not_before, note)
+	SELECT ?1, ?2, EXISTS (SELECT 1 FROM twin), ?3, ?4, ?5, ?6, ?7,
+		CASE WHEN EXISTS (SELECT 1 FROM twin) THEN 'ignored' ELSE ?8 END, 0, ?9,
+		coalesce('the same event as delivery ' || (SELECT guid FROM twin), ?10)
+	WHERE true ON CONFLICT (guid) DO NOTHING RETURNING duplicate`
+
 // AcceptDelivery makes a delivery durable before it returns. fresh is false when
 // there is nothing more to do: the GUID is known, or another delivery told of the
 // same event (its SemanticKey, when not empty); the latter is kept as ignored. A
@@ -36,12 +45,7 @@ func (s *Store) AcceptDelivery(ctx context.Context, d nod.Delivery) (fresh bool,
 			d.ReceivedAt = t.now
 		}
 		var duplicate bool
-		err := t.row(`WITH twin AS (SELECT guid FROM deliveries WHERE semantic_key = ?2 AND ?2 <> '' AND duplicate = 0)
-			INSERT INTO deliveries (guid, semantic_key, duplicate, event, action, ord, payload, received_at, state, attempt, not_before, note)
-			SELECT ?1, ?2, EXISTS (SELECT 1 FROM twin), ?3, ?4, ?5, ?6, ?7,
-				CASE WHEN EXISTS (SELECT 1 FROM twin) THEN 'ignored' ELSE ?8 END, 0, ?9,
-				coalesce('the same event as delivery ' || (SELECT guid FROM twin), ?10)
-			WHERE true ON CONFLICT (guid) DO NOTHING RETURNING duplicate`,
+		err := t.row(acceptQuery,
 			d.GUID, d.SemanticKey, d.Event, d.Action, d.Order, d.Payload, d.ReceivedAt.UnixMilli(), d.State, millis(d.NotBefore), d.Note).Scan(&duplicate)
 		if isNone(err) {
 			return nil
@@ -51,6 +55,13 @@ func (s *Store) AcceptDelivery(ctx context.Context, d nod.Delivery) (fresh bool,
 	})
 	return fresh && err == nil, err
 }
+
+const leaseQuery = `UPDATE deliveries SET state = 'leased', attempt = attempt + 1, lease_until = ?2 WHERE id = (
+		SELECT id FROM deliveries AS d WHERE (state = 'pending' AND (not_before IS NULL OR not_before <= ?1) OR state = 'leased' AND lease_until <= ?1)
+		AND NOT EXISTS (SELECT 1 FROM deliveries AS o WHERE o.ord = d.ord AND o.id <> d.id
+			AND (o.id < d.id AND o.state IN ('pending', 'leased') OR o.state = 'leased' AND o.lease_until > ?1))
+		ORDER BY id LIMIT 1)
+	RETURNING ` + deliveryColumns
 
 // LeaseDelivery takes the oldest due delivery whose Order is not leased, and of
 // whose Order no older one is unfinished, for ttl; NotFound when there is none. A
@@ -62,12 +73,7 @@ func (s *Store) LeaseDelivery(ctx context.Context, ttl time.Duration) (nod.Deliv
 	var d nod.Delivery
 	err := s.write(ctx, func(t *txn) error {
 		var err error
-		d, err = one("delivery", t.row(`UPDATE deliveries SET state = 'leased', attempt = attempt + 1, lease_until = ?2 WHERE id = (
-				SELECT id FROM deliveries AS d WHERE (state = 'pending' AND (not_before IS NULL OR not_before <= ?1) OR state = 'leased' AND lease_until <= ?1)
-				AND NOT EXISTS (SELECT 1 FROM deliveries AS o WHERE o.ord = d.ord AND o.id <> d.id
-					AND (o.id < d.id AND o.state IN ('pending', 'leased') OR o.state = 'leased' AND o.lease_until > ?1))
-				ORDER BY id LIMIT 1)
-			RETURNING `+deliveryColumns, t.now.UnixMilli(), t.now.Add(ttl).UnixMilli()), scanDelivery)
+		d, err = one("delivery", t.row(leaseQuery, t.now.UnixMilli(), t.now.Add(ttl).UnixMilli()), scanDelivery)
 		return err
 	})
 	return d, err

@@ -85,17 +85,19 @@ func (t *txn) intend(by nod.Actor, v *nod.Effect, n nod.Effect) error {
 	return t.audit(n.Task, nod.EventEffectIntended, by, "", n)
 }
 
+const dueQuery = `SELECT ` + effectColumns + ` FROM effects WHERE id IN (
+	SELECT min(id) FROM effects AS e WHERE state = 'intended' AND (not_before IS NULL OR not_before <= ?)
+	AND (repo = '' OR NOT EXISTS (SELECT 1 FROM effects AS o WHERE o.state = 'intended' AND o.repo = e.repo AND o.task IS e.task AND o.id < e.id))
+	GROUP BY CASE repo WHEN '' THEN id ELSE repo END)
+ORDER BY id`
+
 // DueEffects returns intended effects whose NotBefore has passed, oldest first,
 // the first of each Repo only. Effects without a Repo are independent of each
 // other. An effect that waits for its next attempt holds back later ones of its
 // own task in its repository, not those of other tasks.
 func (s *Store) DueEffects(ctx context.Context) ([]nod.Effect, error) {
 	now := moment(s.now()).UnixMilli()
-	due, err := list(ctx, s.readers, scanEffect, `SELECT `+effectColumns+` FROM effects WHERE id IN (
-			SELECT min(id) FROM effects AS e WHERE state = 'intended' AND (not_before IS NULL OR not_before <= ?)
-			AND (repo = '' OR NOT EXISTS (SELECT 1 FROM effects AS o WHERE o.state = 'intended' AND o.repo = e.repo AND o.task IS e.task AND o.id < e.id))
-			GROUP BY CASE repo WHEN '' THEN id ELSE repo END)
-		ORDER BY id`, now)
+	due, err := list(ctx, s.readers, scanEffect, dueQuery, now)
 	return due, mapped(ctx, err)
 }
 

@@ -66,7 +66,9 @@ CREATE TABLE decisions (
     CHECK ((state = 'answered') = (answered_at IS NOT NULL))
 ) STRICT;
 
-CREATE INDEX decisions_open ON decisions (run, blocking, deadline) WHERE state = 'open';
+CREATE INDEX decisions_deadline ON decisions (deadline) WHERE state = 'open';
+
+CREATE INDEX decisions_open ON decisions (run) WHERE state = 'open';
 
 CREATE INDEX decisions_task ON decisions (task, n);
 
@@ -160,6 +162,8 @@ CREATE TABLE events (
 CREATE INDEX events_audit ON events (id) WHERE tier = 'audit';
 
 CREATE INDEX events_commit ON events (commit_sha) WHERE commit_sha <> '';
+
+CREATE INDEX events_stream ON events (stream, id);
 
 CREATE TABLE passkeys (
     id              TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),

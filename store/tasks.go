@@ -94,10 +94,11 @@ func (s *Store) Tasks(ctx context.Context, states ...nod.TaskState) ([]nod.Task,
 	return tasks, mapped(ctx, err)
 }
 
+const taskOfQuery = `SELECT ` + taskColumns + ` FROM tasks WHERE repo_key = ? AND issue = ? ORDER BY n DESC LIMIT 1`
+
 // TaskOf returns the newest task of an issue, or NotFound.
 func (s *Store) TaskOf(ctx context.Context, repo nod.Repo, issue int) (nod.Task, error) {
-	t, err := one("task", s.readers.QueryRowContext(ctx,
-		`SELECT `+taskColumns+` FROM tasks WHERE repo_key = ? AND issue = ? ORDER BY n DESC LIMIT 1`, repo.Key(), issue), scanTask)
+	t, err := one("task", s.readers.QueryRowContext(ctx, taskOfQuery, repo.Key(), issue), scanTask)
 	return t, mapped(ctx, err)
 }
 

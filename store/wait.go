@@ -39,6 +39,8 @@ func (b *broadcast) send() {
 // it before looking, wait on it after.
 func (s *Store) Committed() <-chan struct{} { return s.commits.next() }
 
+const waitStreamQuery = `SELECT ` + eventColumns + ` FROM events WHERE stream = ? AND id > ? ORDER BY id LIMIT ?`
+
 // Wait blocks until an event with an id above after is committed in stream (any
 // stream when empty) and returns up to 1,000 of them, oldest first. It does not
 // poll. When ctx ends it returns ctx.Err().
@@ -67,6 +69,5 @@ func (s *Store) eventsAfter(ctx context.Context, stream string, after int64) ([]
 	if stream == "" {
 		return list(ctx, s.readers, scanEvent, `SELECT `+eventColumns+` FROM events WHERE id > ? ORDER BY id LIMIT ?`, after, maxEvents)
 	}
-	return list(ctx, s.readers, scanEvent,
-		`SELECT `+eventColumns+` FROM events WHERE stream = ? AND id > ? ORDER BY seq LIMIT ?`, stream, after, maxEvents)
+	return list(ctx, s.readers, scanEvent, waitStreamQuery, stream, after, maxEvents)
 }
