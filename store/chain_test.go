@@ -137,7 +137,7 @@ func TestChainFindsWhatWasTamperedWith(t *testing.T) {
 		"last removed":      {[]string{`DELETE FROM audit_chain WHERE event = (SELECT max(id) FROM events)`, `DELETE FROM events WHERE id = (SELECT max(id) FROM events)`}, "last events were removed"},
 		"unchained insert":  {[]string{`INSERT INTO events SELECT 999, stream, 999, tier, kind, actor, at, data, commit_sha FROM events WHERE id = 1`}, "not in the chain"},
 		"insert in between": {[]string{`INSERT INTO events SELECT -1, stream, 999, tier, kind, actor, at, data, commit_sha FROM events WHERE id = 1`}, "not in the chain"},
-		"hash changed":      {[]string{`UPDATE audit_chain SET hash = 'f' || substr(hash, 2) || '' WHERE event = 1 AND hash NOT LIKE 'f%'`, `UPDATE audit_chain SET hash = 'e' || substr(hash, 2) WHERE event = 1 AND hash LIKE 'f%'`}, "was changed"},
+		"hash changed":      {[]string{`UPDATE audit_chain SET hash = CASE WHEN hash LIKE 'f%' THEN 'e' ELSE 'f' END || substr(hash, 2) WHERE event = 1`}, "was changed"},
 		"chained insert": {[]string{`INSERT INTO events SELECT 999, stream, 999, tier, kind, actor, at, data, commit_sha FROM events WHERE id = 1`,
 			`INSERT INTO audit_chain SELECT 999, (SELECT hash FROM audit_chain ORDER BY event DESC LIMIT 1), '` + strings.Repeat("0", 64) + `'`}, "was changed"},
 		"two swapped": {[]string{
