@@ -180,10 +180,11 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 		return err
 	}
 	name, settings := "scripted", AgentConfig{}
+	var keys []nod.Secret
 	adapter, err := demoAgent(log)
 	if o.agent != nil {
 		name, settings = "demo", *o.agent
-		adapter, _, err = newAgent(name, settings, log)
+		adapter, keys, err = newAgent(name, settings, log)
 	}
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	}
 	d.system, err = assemble(ctx, parts{config: c, driver: driver, log: log, observe: d.spent.add,
 		agents:  map[string]agent.Adapter{name: adapter},
-		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token}})
+		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token, agents: keys}})
 	if err != nil {
 		return err
 	}
