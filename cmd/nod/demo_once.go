@@ -65,7 +65,7 @@ func (d *demo) once(ctx context.Context, o demoOptions) error {
 	if err := d.sim.Label(demoOwner, demoRepo, d.issue, "nod"); err != nil {
 		return err
 	}
-	c, err := d.follow(ctx, browser)
+	c, err := d.follow(ctx, browser, func(nod.Decision) (string, string) { return nod.Allow, "" })
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,9 @@ func (d *demo) once(ctx context.Context, o demoOptions) error {
 	return nil
 }
 
-// follow answers each push until the task is ready for review or has ended.
-func (d *demo) follow(ctx context.Context, browser *answertest.Client) (nod.Case, error) {
+// follow answers each push until the task is ready for review or has ended. A
+// question is an error: it says that something went wrong.
+func (d *demo) follow(ctx context.Context, browser *answertest.Client, judge func(nod.Decision) (answer, reason string)) (nod.Case, error) {
 	answered := map[string]bool{}
 	var seen int64
 	for {
@@ -107,7 +108,8 @@ func (d *demo) follow(ctx context.Context, browser *answertest.Client) (nod.Case
 			if q.Kind == nod.Question {
 				return nod.Case{}, nod.E(nod.Failed, fmt.Sprintf("the demo got stuck: %s: %s", q.Subject, q.Input), nil)
 			}
-			if err := browser.Answer(ctx, id, nod.Allow, ""); err != nil {
+			answer, reason := judge(q)
+			if err := browser.Answer(ctx, id, answer, reason); err != nil {
 				return nod.Case{}, fmt.Errorf("answer %s: %w", id, err)
 			}
 		}
