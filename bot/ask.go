@@ -7,6 +7,9 @@ import (
 	"nod"
 )
 
+// notifyKey begins the key of the push that tells of a decision; its id follows.
+const notifyKey = "notify/"
+
 // ask opens a decision about input on a task and returns its id.
 func (b *Bot) ask(ctx context.Context, task string, d nod.Decision, input string) (string, error) {
 	defer b.verb("ask")()
@@ -60,7 +63,7 @@ func (b *Bot) open(c *nod.Case, ch *nod.Change, build func(nod.Task) (nod.Decisi
 			return err
 		}
 	}
-	return b.intend(c, ch, nod.EffectNotify, "notify/"+d.ID, "", b.cfg.Push(d, c.Task))
+	return b.intend(c, ch, nod.EffectNotify, notifyKey+d.ID, "", b.cfg.Push(d, c.Task))
 }
 
 // failure makes the question that a failure leaves: try again or give up.

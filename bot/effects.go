@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,8 +61,8 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 		b.log.Error("read the task of an effect", "effect", e.Key, "err", err)
 		return
 	}
-	if c.Task.Done() && (e.Kind == nod.EffectPush || e.Kind == nod.EffectOpenPR) {
-		e.State, e.Error = nod.EffectAbandoned, "the task has ended"
+	if why := moot(c, e); why != "" {
+		e.State, e.Error = nod.EffectAbandoned, why
 		if err := b.record(ctx, e); err != nil && ctx.Err() == nil {
 			b.log.Error("abandon effect", "effect", e.Key, "err", err)
 		}
@@ -79,7 +80,7 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 	switch code := nod.CodeOf(err); {
 	case err == nil:
 		e.State = nod.EffectDone
-	case ctx.Err() != nil || code == nod.Unavailable || code == nod.RateLimited || code == nod.Internal:
+	case ctx.Err() != nil || e.Kind == nod.EffectNotify && code != nod.Invalid || code == nod.Unavailable || code == nod.RateLimited || code == nod.Internal:
 		wait := backoff(e.Attempt)
 		if after, ok := b.cfg.RetryAfter(err); ok {
 			wait = after
@@ -98,6 +99,21 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 	if err := b.record(keep, e); err != nil {
 		b.log.Error("record the outcome of an effect", "effect", e.Key, "err", err)
 	}
+}
+
+// moot says why an intended effect is not to happen any more, or "".
+func moot(c nod.Case, e nod.Effect) string {
+	switch e.Kind {
+	case nod.EffectPush, nod.EffectOpenPR:
+		if c.Task.Done() {
+			return "the task has ended"
+		}
+	case nod.EffectNotify:
+		if d, ok := find(c, strings.TrimPrefix(e.Key, notifyKey)); ok && d.State != nod.DecisionOpen {
+			return "the decision is closed"
+		}
+	}
+	return ""
 }
 
 func (b *Bot) attempt(ctx context.Context, t nod.Task, e nod.Effect, begun bool) (json.RawMessage, error) {

@@ -134,7 +134,7 @@ func TestRefusedPushAsksAndKeepsTheWork(t *testing.T) {
 	})
 }
 
-// TestEffectsWaitAsLongAsTheyAreTold holds the retry queue: nothing is dropped.
+// TestEffectsAreRetriedUntilTheyAreDone holds the retry queue: nothing is dropped.
 func TestEffectsAreRetriedUntilTheyAreDone(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		w.fault[nod.EffectNotify] = func(n int) error {
@@ -153,6 +153,29 @@ func TestEffectsAreRetriedUntilTheyAreDone(t *testing.T) {
 		defer w.mu.Unlock()
 		if len(w.pushes) != 1 {
 			t.Errorf("%d pushes arrived", len(w.pushes))
+		}
+	})
+}
+
+// TestPushOfAClosedDecisionIsNotSent keeps stale requests off the phone.
+func TestPushOfAClosedDecisionIsNotSent(t *testing.T) {
+	life(t, func(t *testing.T, w *world) {
+		w.fault[nod.EffectNotify] = func(int) error { return nod.E(nod.Forbidden, "the token is wrong", nil) }
+		w.agent = func(a *fakeSession) nod.Result { a.asks("Bash", `{"command":"ls"}`); return nod.Result{OK: true} }
+		w.issue(1, ada)
+		w.label(1, ada)
+		w.until("the push is tried", func(nod.Case) bool { return w.tries[nod.EffectNotify] > 0 })
+		w.answer(nod.Allow, "")
+		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
+		w.mu.Lock()
+		delete(w.fault, nod.EffectNotify)
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.pushes) != 1 {
+			t.Errorf("%d pushes arrived, want only that of the open review", len(w.pushes))
 		}
 	})
 }

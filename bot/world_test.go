@@ -49,7 +49,6 @@ type world struct {
 	branch   string // where the task's branch stands
 	pulls    []nod.PullRequest
 	comments []string // bodies of the one status comment, as edited
-	labels   []string // the issue's, by swaps
 	pushes   []nod.Push
 	running  map[string]bool
 	check    int // exit code of the repository's check

@@ -83,6 +83,7 @@ type system struct {
 	store  *store.Store
 	bot    *bot.Bot
 	github *github.Client
+	poller *webhooks.Poller
 	web    http.Handler
 	close  []func() error
 }
@@ -132,6 +133,10 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	}
 	receiver, err := webhooks.New(webhooks.Config{Secrets: p.secrets.webhook, Accept: doorbell{s.store, s.bot}, AppID: c.GitHub.AppID,
 		BotUserID: self.ID, Host: host, Log: p.log, Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	s.poller, err = webhooks.NewPoller(webhooks.PollerConfig{History: history{s.github}, Known: s.store, Receiver: receiver, Log: p.log, Now: time.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +252,7 @@ func githubHost(webURL string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// serve runs the listener and the bot until ctx ends, and then waits for both.
+// serve runs the listener, the poller and the bot until ctx ends, and then waits for them.
 func (s *system) serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: s.web, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
@@ -257,6 +262,11 @@ func (s *system) serve(ctx context.Context, l net.Listener) error {
 	defer stop()
 	worked := make(chan error, 1)
 	go func() { worked <- s.bot.Run(life) }()
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		s.poller.Run(life)
+	}()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -271,6 +281,7 @@ func (s *system) serve(ctx context.Context, l net.Listener) error {
 	if e := server.Shutdown(grace); e != nil {
 		err = errors.Join(err, server.Close())
 	}
+	<-polled
 	return errors.Join(err, <-worked)
 }
 
