@@ -180,8 +180,11 @@ func entryOf(e nod.Event) entry {
 		out.What, text = "was told", field1(e, &c, func() string { return strings.TrimSpace(string(c.Decision.State) + " " + c.Decision.Answer) })
 		out.Link, out.Fresh = decisionLink(c.Decision), true
 	default:
-		out.What, text = strings.NewReplacer(".", " ", "_", " ").Replace(string(e.Kind)), string(e.Data)
 		out.Short = true
+		var known bool
+		if out.What, text, known = inWords(e); !known {
+			out.What, text = strings.NewReplacer(".", " ", "_", " ").Replace(string(e.Kind)), string(e.Data)
+		}
 	}
 	limit := entryCap
 	if out.Short {

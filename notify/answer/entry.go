@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"nod"
+)
+
+// acts are the effects, as what nod does.
+var acts = map[nod.EffectKind]string{
+	nod.EffectStatusComment: "write the status comment",
+	nod.EffectSwapLabel:     "set the label",
+	nod.EffectPush:          "push the branch",
+	nod.EffectOpenPR:        "open the pull request",
+	nod.EffectNotify:        "send a push to the phone",
+}
+
+// inWords puts an event whose data are many into a few words. It reports false when it
+// has none for it, or when the data are not what they should be.
+func inWords(e nod.Event) (what, text string, ok bool) {
+	read := func(v any) bool { return json.Unmarshal(e.Data, v) == nil }
+	switch e.Kind {
+	case nod.EventTaskCreated:
+		var t nod.Task
+		ok = read(&t)
+		return "takes the task", t.Title, ok
+	case nod.EventVerdict:
+		var v struct {
+			Action, Tool string
+			Verdict      struct{ Mode string }
+		}
+		ok = read(&v) && v.Verdict.Mode != ""
+		return "decides", v.Action + v.Tool + ": " + v.Verdict.Mode, ok
+	case nod.EventAttested:
+		var a nod.Attestation
+		ok = read(&a)
+		text = fmt.Sprintf("isolation %s, uid %d, capabilities %s, network %s", a.Isolation, a.UID, a.Capabilities, strings.Join(a.Interfaces, " "))
+		if a.RootReadOnly {
+			text += ", read-only root"
+		}
+		return "proves the environment", text, ok
+	case nod.EventEffectIntended, nod.EventEffectOutcome:
+		var f nod.Effect
+		ok = read(&f) && acts[f.Kind] != ""
+		text = acts[f.Kind]
+		if f.Error != "" {
+			text += ": " + f.Error
+		}
+		if e.Kind == nod.EventEffectIntended {
+			return "is going to", text, ok
+		}
+		return string(f.State), text, ok && f.State != ""
+	case nod.EventSession:
+		var s nod.SessionOpened
+		ok = read(&s)
+		return "starts", strings.TrimSpace(s.Program + " " + s.Version + " " + s.Model), ok
+	case nod.EventUsage, nod.EventAgentUsage:
+		var u nod.Usage
+		ok = read(&u)
+		text = fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
+		if u.CostUSD != nil {
+			text += fmt.Sprintf(", about $%.2f so far", *u.CostUSD)
+		}
+		return "used", text, ok
+	}
+	return "", "", false
+}
