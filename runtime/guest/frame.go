@@ -17,8 +17,8 @@ const (
 	FrameGo       Type = 3 // host: limits are in place, harden and serve
 	FrameReady    Type = 4 // guest: Ready as JSON; serving execs
 	FrameFailed   Type = 5 // guest: Failure as JSON
-	FrameExec     Type = 6 // host: with the runner's socket attached
-	FrameSweep    Type = 7 // host: kill what dead runners left
+	FrameExec     Type = 6 // host: an exec's number, with the runner's socket attached
+	FrameSweep    Type = 7 // host: kill that exec, its runner included, and what dead runners left
 	FrameSwept    Type = 8 // guest: done, Swept as JSON
 
 	// Between the driver and one runner, a stream.
@@ -60,7 +60,9 @@ func limit(t Type) (int, bool) {
 		return 4096, true
 	case FrameCredit:
 		return 4, true
-	case FrameListener, FrameGo, FrameExec, FrameSweep, FrameEOF, FrameKill:
+	case FrameExec, FrameSweep:
+		return 8, true
+	case FrameListener, FrameGo, FrameEOF, FrameKill:
 		return 0, true
 	}
 	return 0, false

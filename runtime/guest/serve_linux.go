@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ type server struct {
 	null    int
 	spawn   func(socket int) (pid int, err error)
 
-	mu      sync.Mutex // held while runners change and while the table is swept
-	runners map[int]bool
+	mu      sync.Mutex     // held while runners change and while the table is swept
+	runners map[int]uint64 // pid → the host's number of the exec
 }
 
 func serveMain() int {
@@ -60,7 +61,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{control: controlFD, null: null, runners: map[int]bool{}}
+	s := &server{control: controlFD, null: null, runners: map[int]uint64{}}
 	s.spawn = s.spawnRunner
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
@@ -76,7 +77,7 @@ func serve() error {
 // counts again.
 func (s *server) loop() error {
 	for {
-		t, _, fds, err := receivePacket(s.control)
+		t, payload, fds, err := receivePacket(s.control)
 		if errors.Is(err, errGarbage) {
 			fmt.Fprintf(os.Stderr, "nod-guest: %v\n", err)
 			continue
@@ -85,11 +86,11 @@ func (s *server) loop() error {
 			return err
 		}
 		switch {
-		case t == FrameExec && len(fds) == 1:
-			s.exec(fds[0])
+		case t == FrameExec && len(fds) == 1 && len(payload) == 8:
+			s.exec(fds[0], binary.BigEndian.Uint64(payload))
 			continue
-		case t == FrameSweep:
-			killed, err := s.sweep()
+		case t == FrameSweep && len(payload) == 8:
+			killed, err := s.sweep(binary.BigEndian.Uint64(payload))
 			if err != nil {
 				return step("sweep", err) // PID 1 ends, and with it everything
 			}
@@ -112,11 +113,11 @@ func (s *server) loop() error {
 }
 
 // exec starts a runner on socket. When that fails, the peer reads why.
-func (s *server) exec(socket int) {
+func (s *server) exec(socket int, number uint64) {
 	s.mu.Lock()
 	pid, err := s.spawn(socket)
 	if err == nil {
-		s.runners[pid] = true
+		s.runners[pid] = number
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -153,12 +154,13 @@ func (s *server) reap(children <-chan os.Signal) {
 				break // ECHILD, or none has ended
 			}
 			s.mu.Lock()
-			orphaned = orphaned || s.runners[pid]
+			_, runner := s.runners[pid]
+			orphaned = orphaned || runner
 			delete(s.runners, pid)
 			s.mu.Unlock()
 		}
 		if orphaned {
-			if _, err := s.sweep(); err != nil {
+			if _, err := s.sweep(0); err != nil {
 				fmt.Fprintf(os.Stderr, "nod-guest: sweep: %v\n", err)
 				os.Exit(125)
 			}
@@ -169,10 +171,16 @@ func (s *server) reap(children <-chan os.Signal) {
 const sweepPatience = 5 * time.Second
 
 // sweep kills every process that is neither PID 1 nor below a live runner, until
-// a look at the table finds none.
-func (s *server) sweep() (killed int, err error) {
+// a look at the table finds none. The runner of the exec number, which is never
+// 0, counts as dead: it may be stopped by the processes it should hold.
+func (s *server) sweep(number uint64) (killed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for pid, n := range s.runners {
+		if n == number {
+			delete(s.runners, pid)
+		}
+	}
 	seen := map[int]bool{}
 	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(strikePause) {
 		parents, err := processes()

@@ -24,7 +24,7 @@ func pair(t *testing.T, kind int) (host, guest int) {
 func serveWith(t *testing.T, spawned *int) (host int, ended chan error) {
 	t.Helper()
 	host, control := pair(t, unix.SOCK_SEQPACKET)
-	s := &server{control: control, runners: map[int]bool{}, spawn: func(int) (int, error) {
+	s := &server{control: control, runners: map[int]uint64{}, spawn: func(int) (int, error) {
 		*spawned++
 		return 0, errors.New("not here")
 	}}
@@ -45,7 +45,7 @@ func TestExecServerSurvivesGarbage(t *testing.T) {
 	for _, packet := range [][]byte{
 		[]byte("x"), []byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{0xff}, 5000), {'n', 1, 200, 0, 0, 0, 0, 0},
 		{'n', 1, byte(FrameExec), 0, 0, 0, 0, 9}, {'n', 2, byte(FrameExec), 0, 0, 0, 0, 0}, {'n', 1, byte(FrameBoot), 0, 0, 0, 0, 1, 'x'},
-		{'n', 1, byte(FrameExec), 0, 0, 0, 0, 0}, // an exec without a socket
+		{'n', 1, byte(FrameExec), 0, 0, 0, 0, 0}, // an exec without its number
 	} {
 		for _, rights := range [][]byte{nil, stray} {
 			if err := unix.Sendmsg(host, packet, rights, nil, 0); err != nil {
@@ -54,7 +54,7 @@ func TestExecServerSurvivesGarbage(t *testing.T) {
 		}
 	}
 	own, other := pair(t, unix.SOCK_STREAM)
-	if err := sendPacket(host, FrameExec, nil, other); err != nil {
+	if err := sendPacket(host, FrameExec, make([]byte, 8), other); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Close(other); err != nil {

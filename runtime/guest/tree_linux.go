@@ -57,10 +57,10 @@ func parseStat(stat []byte) (state byte, parent int, ok bool) {
 	return fields[0][0], parent, err == nil
 }
 
-// descendsFrom reports whether pid or one of its ancestors is in set.
-func descendsFrom(pid int, parents map[int]int, set map[int]bool) bool {
+// descendsFrom reports whether pid or one of its ancestors is a key of set.
+func descendsFrom[V any](pid int, parents map[int]int, set map[int]V) bool {
 	for range len(parents) + 1 {
-		if set[pid] {
+		if _, ok := set[pid]; ok {
 			return true
 		}
 		up, ok := parents[pid]

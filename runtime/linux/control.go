@@ -4,6 +4,7 @@ package linux
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -138,11 +139,12 @@ func (c *control) receive(ctx context.Context) (guest.Type, []byte, []*os.File, 
 	return t, payload, files, err
 }
 
-// sweep has PID 1 end whatever dead runners left, and waits for its word.
-func (c *control) sweep(ctx context.Context) error {
+// sweep has PID 1 end one exec and whatever dead runners left, and waits for its
+// word.
+func (c *control) sweep(ctx context.Context, number uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.send(guest.FrameSweep, nil); err != nil {
+	if err := c.send(guest.FrameSweep, binary.BigEndian.AppendUint64(nil, number)); err != nil {
 		return err
 	}
 	_, _, err := c.expect(ctx, guest.FrameSwept)

@@ -193,7 +193,7 @@ func (d *Driver) provision(e *environment, p runtime.PreparedSpec) error {
 	if os.Geteuid() == 0 {
 		for _, src := range []runtime.Source{p.Workspace(), p.Home()} {
 			if src.Info == nil || st.owns(src) {
-				continue
+				continue // what the agent has made is never walked as root
 			}
 			if err := giveTree(src, st.HostUID); err != nil {
 				return err

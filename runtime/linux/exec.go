@@ -4,6 +4,7 @@ package linux
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -74,7 +75,7 @@ func guestCommand(c nod.Command) ([]byte, error) {
 }
 
 // exec has PID 1 start a runner on a socket of its own, and the runner the command.
-func (i *instance) exec(ctx context.Context, c nod.Command) (*process, error) {
+func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error) {
 	payload, err := guestCommand(c)
 	if err != nil {
 		return nil, err
@@ -85,9 +86,9 @@ func (i *instance) exec(ctx context.Context, c nod.Command) (*process, error) {
 	if err != nil {
 		return nil, nod.E(nod.Unavailable, "no socket for the command", err)
 	}
-	sendErr := i.control.send(guest.FrameExec, nil, other)
-	_ = other.Close() // the guest has its own
 	p := newProcess(i, own)
+	sendErr := i.control.send(guest.FrameExec, binary.BigEndian.AppendUint64(nil, p.number), other)
+	_ = other.Close() // the guest has its own
 	if sendErr != nil {
 		return nil, p.abandon(nod.E(nod.Unavailable, "the environment does not listen", sendErr))
 	}

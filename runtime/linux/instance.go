@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +39,7 @@ type instance struct {
 	startTime uint64
 	pidfd     int
 	control   *control
+	execs     atomic.Uint64 // how many were started; the number of the newest
 	proxy     *egress.Proxy
 	serving   sync.WaitGroup
 	limiter   *limiter

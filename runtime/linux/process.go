@@ -23,6 +23,7 @@ const killPatience = 2 * time.Second
 // process is the host's end of one exec.
 type process struct {
 	inst   *instance
+	number uint64 // from 1
 	conn   *net.UnixConn
 	stdin  *outlet
 	stdout *stream
@@ -37,7 +38,7 @@ type process struct {
 }
 
 func newProcess(i *instance, conn *net.UnixConn) *process {
-	p := &process{inst: i, conn: conn, stdout: newStream(), stderr: newStream(), done: make(chan struct{})}
+	p := &process{inst: i, number: i.execs.Add(1), conn: conn, stdout: newStream(), stderr: newStream(), done: make(chan struct{})}
 	p.stdin = newOutlet(p)
 	return p
 }
@@ -127,16 +128,12 @@ func (p *process) take() error {
 // that the exit status is lost; proven is whether nothing survives.
 func (p *process) recover(cause error) (proven bool, err error) {
 	lost := nod.E(nod.Unavailable, "the command ended without a status", cause)
-	// Its end makes PID 1 see the runner as gone at the latest now.
-	if err := p.conn.CloseWrite(); err != nil {
-		lost.Err = errors.Join(lost.Err, err)
-	}
 	if p.inst.ended() {
 		return true, lost
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*killPatience)
 	defer cancel()
-	if err := p.inst.control.sweep(ctx); err == nil {
+	if err := p.inst.control.sweep(ctx, p.number); err == nil {
 		return true, lost
 	}
 	// The last step: with PID 1 everything ends.
@@ -172,13 +169,17 @@ func (p *process) Kill(ctx context.Context) error {
 	case <-ctx.Done():
 		return nod.E(nod.Unavailable, "the command's end is not proven yet", errors.Join(ctx.Err(), sendErr))
 	case <-timer.C:
-		// The runner is stopped, or stuck: its socket's end is told to PID 1's sweep
-		// only by its death, so the whole environment goes.
-		p.inst.log.Warn("environment killed for a command that does not end", "environment", p.inst.id)
-		if err := p.inst.stop(ctx); err != nil {
-			return err
+		// The runner is stopped, or stuck. Cutting it off has receive ask PID 1, and
+		// then end PID 1 itself.
+		p.inst.log.Warn("command does not end by its runner", "environment", p.inst.id)
+		if err := p.conn.SetReadDeadline(time.Unix(1, 0)); err != nil && !errors.Is(err, net.ErrClosed) {
+			return nod.E(nod.Internal, "the command's runner cannot be cut off", err)
 		}
-		<-p.done
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return nod.E(nod.Unavailable, "the command's end is not proven yet", ctx.Err())
+		}
 	}
 	if !p.proven {
 		return nod.E(nod.Internal, "the command's end is not proven", p.err)

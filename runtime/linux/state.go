@@ -136,8 +136,22 @@ func identity(src runtime.Source) string {
 	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
-func (st *state) owns(src runtime.Source) bool { return slices.Contains(st.Given, identity(src)) }
-func (st *state) own(src runtime.Source)       { st.Given = append(st.Given, identity(src)) }
+// owns reports whether src was given to this environment. A directory that was
+// removed and made again may have its old number, but not its owner.
+func (st *state) owns(src runtime.Source) bool {
+	info, err := os.Lstat(src.Path)
+	if err != nil {
+		return false
+	}
+	now, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(now.Uid) == st.HostUID && slices.Contains(st.Given, identity(src))
+}
+
+func (st *state) own(src runtime.Source) {
+	if !slices.Contains(st.Given, identity(src)) {
+		st.Given = append(st.Given, identity(src))
+	}
+}
 
 // alive reports whether the very process that was started still runs.
 func (st *state) alive() bool {

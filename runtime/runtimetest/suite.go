@@ -55,6 +55,7 @@ func Run(t *testing.T, c Config) {
 		{"SecretsStayInTheirProcess", secretsStay},
 		{"LimitsHold", limitsHold},
 		{"KillEndsTheWholeTree", killEndsTree},
+		{"TheExecRunnerIsNoWayOut", runnerIsNoWayOut},
 		{"StopEndsTheWholeTree", stopEndsTree},
 		{"ExecStreamsAndStatus", execStreams},
 		{"ExecBackpressure", execBackpressure},

@@ -122,6 +122,43 @@ func killEndsTree(t *testing.T, c Config) {
 	}
 }
 
+// runnerIsNoWayOut has a command attack the process that holds it. What would
+// survive by that is ended all the same, and nothing else is.
+func runnerIsNoWayOut(t *testing.T, c Config) {
+	b := started(t, c, nil, quiet(nil))
+	other := b.exec("e1", nod.Command{Argv: []string{"cat"}})
+	tree := `setsid sleep 608 >/dev/null 2>&1 & (setsid sleep 609 >/dev/null 2>&1 &) ; echo ready; `
+	for name, script := range map[string]string{
+		"killed":  tree + `cat >/dev/null; kill -KILL $PPID; sleep 600`,
+		"stopped": tree + `cat >/dev/null; echo $PPID >/tmp/runner; kill -STOP $PPID; sleep 600`,
+	} {
+		p := b.exec("e1", nod.Command{Argv: []string{"sh", "-c", script}})
+		readUntil(t, p.Stdout(), "ready")
+		if err := p.Stdin().Close(); err != nil {
+			t.Fatal(err)
+		}
+		if name == "killed" {
+			if _, err := p.Wait(); err != nil && nod.CodeOf(err) != nod.Unavailable {
+				t.Errorf("runner %s: Wait: %v", name, err)
+			}
+		} else if out, _ := b.sh(`until grep -q "^State:.T" /proc/$(cat /tmp/runner)/status; do sleep 0.02; done 2>/dev/null; echo so`); out != "so\n" {
+			t.Fatalf("the runner is not stopped: %q", out)
+		}
+		if err := p.Kill(within(t, 20*time.Second)); err != nil {
+			t.Errorf("runner %s: Kill: %v", name, err)
+		}
+		if n := b.survivors(); n > 1 {
+			t.Errorf("runner %s: %d processes survive", name, n-1)
+		}
+	}
+	if err := other.Stdin().Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := other.Wait(); err != nil || status.Code != 0 {
+		t.Errorf("the other exec ended with %+v, %v", status, err)
+	}
+}
+
 func stopEndsTree(t *testing.T, c Config) {
 	b := started(t, c, nil, quiet(nil))
 	p := b.exec("e1", nod.Command{Argv: []string{nod.GuestPath, roleTree}})
