@@ -30,7 +30,7 @@ type fake struct {
 	deaf          bool // its kill cannot be proven
 	code          int  // exit code
 	command       nod.Command
-	killed, ended sync.Once
+	ended         sync.Once
 	exited        chan struct{}
 	kills         int
 }

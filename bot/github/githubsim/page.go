@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ const pageCSP = "default-src 'none'; style-src 'self'; form-action 'self'; base-
 const maxDiff = 512 << 10
 
 // pages renders what a person sees. Everything that people wrote is escaped by
-// html/template and shown as plain text.
+// html/template, or by markdown.
 type pages struct {
 	s    *Server
 	tmpl *template.Template
@@ -98,11 +97,18 @@ type repoView struct {
 
 type issueView struct {
 	IssueView
+	Text      template.HTML
+	Talk      []commentView
 	URL, API  string
 	State     string // Open, Closed, Merged, Draft
 	Labelled  []string
 	HasPull   bool
 	Mergeable bool
+}
+
+type commentView struct {
+	CommentView
+	Text template.HTML
 }
 
 type commitView struct {
@@ -158,11 +164,7 @@ func (p *pages) act(do func(r *http.Request, by *user, repo *repo, i *issue) (*i
 			pageError(w, err)
 			return
 		}
-		kind := "issues"
-		if i.pull != nil {
-			kind = "pull"
-		}
-		http.Redirect(w, r, "/"+repo.full()+"/"+kind+"/"+strconv.Itoa(i.number), http.StatusSeeOther)
+		http.Redirect(w, r, path(repo, i), http.StatusSeeOther)
 	}
 }
 
@@ -214,18 +216,29 @@ func (p *pages) repoView(r *repo) repoView {
 	return v
 }
 
-// hiddenMarker is a hidden comment at the start of a text.
-var hiddenMarker = regexp.MustCompile(`^<!--[^<>]*-->\n?`)
+// path is where the page of an issue or a pull request is.
+func path(r *repo, i *issue) string {
+	kind := "issues"
+	if i.pull != nil {
+		kind = "pull"
+	}
+	return "/" + r.full() + "/" + kind + "/" + strconv.Itoa(i.number)
+}
 
 func shownIssue(r *repo, i *issue) issueView {
 	v := issueView{IssueView: view(i), State: "Open", HasPull: i.pull != nil}
-	for n, c := range i.comments {
-		if c.viaApp { // GitHub hides the App's marker as well
-			v.Comments[n].Body = hiddenMarker.ReplaceAllString(c.body, "")
+	ref := func(n int) string {
+		if other := r.issue(n); other != nil {
+			return path(r, other)
 		}
+		return ""
+	}
+	v.Text = markdown(v.Body, ref)
+	for _, c := range v.Comments {
+		v.Talk = append(v.Talk, commentView{c, markdown(c.Body, ref)})
 	}
 	v.API = "/" + r.full() + "/issues/" + strconv.Itoa(i.number)
-	v.URL = v.API
+	v.URL = path(r, i)
 	switch {
 	case i.pull != nil && i.pull.merged:
 		v.State = "Merged"
@@ -235,7 +248,6 @@ func shownIssue(r *repo, i *issue) issueView {
 		v.State = "Draft"
 	}
 	if i.pull != nil {
-		v.URL = "/" + r.full() + "/pull/" + strconv.Itoa(i.number)
 		v.Mergeable = !i.closed
 	}
 	for _, l := range r.labels {
