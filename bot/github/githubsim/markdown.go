@@ -28,8 +28,8 @@ type markdownWriter struct {
 }
 
 var (
-	comment   = regexp.MustCompile(`(?s)^ {0,3}<!--.*?-->`)
-	rule      = regexp.MustCompile(`^ {0,3}(?:-{3,}|\*{3,}|_{3,})\s*$`)
+	hidden    = regexp.MustCompile(`^ {0,3}<!--.*?-->`)
+	ruler     = regexp.MustCompile(`^ {0,3}(?:-{3,}|\*{3,}|_{3,})\s*$`)
 	heading   = regexp.MustCompile(`^#{1,6} +(.+)$`)
 	item      = regexp.MustCompile(`^(?:[-*]|\d+\.) +(.+)$`)
 	tableRule = regexp.MustCompile(`^\|(?:\s*:?-+:?\s*\|)+\s*$`)
@@ -48,9 +48,9 @@ func (m *markdownWriter) block(lines []string) []string {
 		}
 		m.element("pre", strings.Join(rest[:n], "\n"), false)
 		return rest[min(n+1, len(rest)):]
-	case comment.MatchString(line):
+	case hidden.MatchString(line):
 		m.flush()
-		lines[0] = comment.ReplaceAllString(line, "")
+		lines[0] = hidden.ReplaceAllString(line, "")
 		if strings.TrimSpace(lines[0]) == "" {
 			return lines[1:]
 		}
@@ -66,7 +66,7 @@ func (m *markdownWriter) block(lines []string) []string {
 		return nil
 	case strings.TrimSpace(line) == "":
 		m.flush()
-	case rule.MatchString(line):
+	case ruler.MatchString(line):
 		m.flush()
 		m.out.WriteString("<hr>")
 	case heading.MatchString(line):
@@ -152,8 +152,9 @@ func (m *markdownWriter) table(lines []string) []string {
 	return lines[n:]
 }
 
-// inlines are, in this order, code, a web link, strong, emphasis and a number.
-var inlines = regexp.MustCompile("`([^`]+)`" + `|\[([^\[\]]+)\]\((https?://[^()\s"<>]+)\)|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|\B#(\d{1,9})\b|\n`)
+// inlines are, in this order, code, a web link, strong, emphasis, a number, what is
+// hidden, and the end of a line.
+var inlines = regexp.MustCompile("`([^`]+)`" + `|\[([^\[\]]+)\]\((https?://[^()\s"<>]+)\)|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|\B#(\d{1,9})\b|(?s:<!--.*?-->)|\n`)
 
 func (m *markdownWriter) inline(s string) {
 	for s != "" {
@@ -179,7 +180,7 @@ func (m *markdownWriter) inline(s string) {
 			m.element("em", group(5), true)
 		case at[12] >= 0:
 			m.number(s[at[0]:at[1]], group(6))
-		default:
+		case s[at[0]] == '\n':
 			m.out.WriteString("<br>")
 		}
 		s = s[at[1]:]
