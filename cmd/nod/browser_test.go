@@ -93,7 +93,7 @@ func (p *newcomer) push(shot string) nod.Decision {
 	p.t.Helper()
 	var link string
 	p.until("the phone shows a new push", func() bool {
-		link = chromium.Eval[string](p.phone, `document.querySelector('.push.newest a[target=_blank]')?.href ?? ''`)
+		link = chromium.Eval[string](p.phone, `document.getAnimations().length ? '' : document.querySelector('.push.newest a[target=_blank]')?.href ?? ''`)
 		return link != "" && !p.seen[link]
 	})
 	p.seen[link] = true
@@ -248,6 +248,12 @@ func TestBrowserGoesFromLabelToPullRequest(t *testing.T) {
 	p.phone.Wait("#log li")
 	p.shows("main > p .pill", "merged")
 	p.phone.Screenshot("e2e-task")
+	if to := chromium.Eval[string](p.phone, `document.querySelector('.where a').href`); to != p.demo.issueURL() {
+		t.Errorf("the task's page leads to the issue %s", to)
+	}
+	p.phone.Click("main > p .pill + a")
+	p.phone.Wait("form[action$='/comments']")
+	p.shows("main", "Merged", "Verified")
 	p.quiet()
 }
 

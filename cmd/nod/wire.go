@@ -72,6 +72,7 @@ type parts struct {
 	config  Config
 	secrets secrets
 	driver  runtime.Driver
+	audit   *egressLog // of the driver's proxies
 	agents  map[string]agent.Adapter
 	log     *slog.Logger
 	observe func(verb string, d time.Duration) // may be nil
@@ -101,6 +102,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, s.store.Close)
+	p.audit.open(s.store)
 	host, err := githubHost(c.GitHub.WebURL)
 	if err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 		return nil, err
 	}
 	page, err := answer.New(answer.Config{Decisions: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store,
-		PublicURL: c.PublicURL, Log: p.log})
+		PublicURL: c.PublicURL, GitHubURL: c.GitHub.WebURL, Log: p.log})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +213,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 		RetryAfter:   retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
 		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host),
-		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules,
+		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
 		Effects: map[nod.EffectKind]bot.Performer{

@@ -1,10 +1,13 @@
 package answer_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"nod"
+	"nod/notify/answer"
 )
 
 func TestNodsOwnActsAreToldInWords(t *testing.T) {
@@ -39,5 +42,15 @@ func TestNodsOwnActsAreToldInWords(t *testing.T) {
 	}
 	if n := strings.Count(page, "{&#34;"); n != 1 {
 		t.Errorf("%d events are shown as data, want only the unknown one", n)
+	}
+}
+
+func TestLinksNeedAWebAddressOfGitHub(t *testing.T) {
+	for _, bad := range []string{"ftp://github.example", "github.example", "https:///x", "javascript:alert(1)", "http://%zz"} {
+		store := newFakeStore(time.Now)
+		if _, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", GitHubURL: bad,
+			Log: slog.New(slog.DiscardHandler)}); nod.CodeOf(err) != nod.Invalid {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }

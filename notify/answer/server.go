@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ type Config struct {
 	// PublicURL is what people type: https://host, or http://localhost:port for a
 	// demo. It alone decides RP ID, origin and cookie flags. Required.
 	PublicURL string
+	// GitHubURL is the root of GitHub's pages, for links: http or https. When it is
+	// empty, links lead to https:// and the task's host.
+	GitHubURL string
 	Log       *slog.Logger     // required
 	Now       func() time.Time // time.Now when nil
 	Rand      io.Reader        // crypto/rand.Reader when nil
@@ -44,6 +48,7 @@ type Server struct {
 	passkeys  Passkeys
 	sessions  Sessions
 	site      site
+	github    *url.URL // nil: by the task's host
 	log       *slog.Logger
 	now       func() time.Time
 	rand      io.Reader
@@ -76,6 +81,11 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{decisions: c.Decisions, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, site: where,
 		log: c.Log, now: c.Now, rand: c.Rand, strangers: rate.NewLimiter(5, 30), live: make(chan struct{}, streamsCap)}
+	if c.GitHubURL != "" {
+		if s.github, err = url.Parse(c.GitHubURL); err != nil || s.github.Host == "" || s.github.Scheme != "https" && s.github.Scheme != "http" {
+			return nil, nod.E(nod.Invalid, "the address of GitHub's pages cannot be used", err)
+		}
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -61,14 +61,14 @@ func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, _ nod.Session)
 	if err != nil {
 		return err
 	}
-	v := taskView{frame: s.frame("Task", true), Task: c.Task, Run: c.Run, IssueURL: issueURL(c.Task), Live: true}
+	v := taskView{frame: s.frame("Task", true), Task: c.Task, Run: c.Run, IssueURL: s.issueURL(c.Task), Live: true}
 	v.Page = "task"
 	v.State, v.Class = stateLabel(c.Task)
 	if before, err := strconv.ParseInt(r.FormValue("before"), 10, 64); err == nil && before > 1 && before <= last {
 		last, v.Live = before-1, false
 	}
 	if c.Revision != nil && c.Revision.PullRequest.Number > 0 {
-		v.Pull, v.PullURL = c.Revision.PullRequest.Number, webURL(c.Revision.PullRequest.URL)
+		v.Pull, v.PullURL = c.Revision.PullRequest.Number, s.webURL(c.Revision.PullRequest.URL)
 	}
 	for _, d := range c.Open() {
 		if !d.Late(s.now()) {
@@ -126,15 +126,23 @@ func (s *Server) lastSeq(ctx context.Context, task string) (int64, error) {
 	return low, nil
 }
 
-func issueURL(t nod.Task) string {
-	u := url.URL{Scheme: "https", Host: t.Repo.Host, Path: "/" + t.Repo.Owner + "/" + t.Repo.Name + "/issues/" + strconv.Itoa(t.Issue)}
+func (s *Server) issueURL(t nod.Task) string {
+	u := url.URL{Scheme: "https", Host: t.Repo.Host}
+	if s.github != nil {
+		u.Scheme, u.Host, u.Path = s.github.Scheme, s.github.Host, strings.TrimSuffix(s.github.Path, "/")
+	}
+	u.Path += "/" + t.Repo.Owner + "/" + t.Repo.Name + "/issues/" + strconv.Itoa(t.Issue)
 	return u.String()
 }
 
-// webURL returns u when it is a plain web address, else "".
-func webURL(u string) string {
+// webURL returns u when it is a plain web address, else "". Without TLS it must be
+// on the configured GitHub.
+func (s *Server) webURL(u string) string {
 	p, err := url.Parse(u)
-	if err != nil || p.Scheme != "https" || p.Host == "" || p.User != nil {
+	if err != nil || p.Host == "" || p.User != nil {
+		return ""
+	}
+	if p.Scheme != "https" && (s.github == nil || p.Scheme != s.github.Scheme || p.Host != s.github.Host) {
 		return ""
 	}
 	return u
