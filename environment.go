@@ -59,6 +59,7 @@ func (e *Environment) On(on EnvironmentEvent) error {
 // EnvironmentSpec says what one environment is made of.
 type EnvironmentSpec struct {
 	ID        string
+	Task      string   // whose environment it is
 	Workspace string   // absolute host directory, seen as /workspace
 	Home      string   // absolute host directory, seen as the agent's home
 	Egress    []string // exact "host" (port 443) or "host:port" the proxy lets through

@@ -90,16 +90,16 @@ func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing
 	return err
 }
 
-func (b *Bot) environmentSpec(id string, set RepoSettings) nod.EnvironmentSpec {
-	root := filepath.Join(b.cfg.Environments, id)
-	return nod.EnvironmentSpec{ID: id, Workspace: filepath.Join(root, "workspace"), Home: filepath.Join(root, "home"), Egress: set.Egress}
+func (b *Bot) environmentSpec(e nod.Environment, set RepoSettings) nod.EnvironmentSpec {
+	root := filepath.Join(b.cfg.Environments, e.ID)
+	return nod.EnvironmentSpec{ID: e.ID, Task: e.Task, Workspace: filepath.Join(root, "workspace"), Home: filepath.Join(root, "home"), Egress: set.Egress}
 }
 
 // enter starts the case's environment, seeding it first when it is new, and
 // returns the case with what a process inside saw.
 func (b *Bot) enter(ctx context.Context, c nod.Case, set RepoSettings) (nod.Case, error) {
 	defer b.verb("start")()
-	spec := b.environmentSpec(c.Environment.ID, set)
+	spec := b.environmentSpec(*c.Environment, set)
 	if c.Environment.State == nod.EnvironmentProvisioning {
 		// An earlier attempt may have died half-way; nothing in there is worth keeping.
 		if err := os.RemoveAll(filepath.Dir(spec.Workspace)); err != nil {

@@ -12,6 +12,8 @@ import (
 )
 
 // errNoSession has the words by which the real program says it.
+//
+//lint:ignore ST1005 they are not ours
 var errNoSession = errors.New("No conversation found with session ID")
 
 // progress is what the scripted agent remembers of a session, in

@@ -21,6 +21,7 @@ import (
 	"nod/agent/agenttest/anthropicmock"
 	"nod/bot/github/githubsim"
 	"nod/notify/answer/answertest"
+	"nod/runtime/egress"
 	"nod/runtime/runtimetest"
 )
 
@@ -48,8 +49,8 @@ type claudeDemo struct {
 }
 
 // newClaudeDemo starts everything, enrols a software passkey and sets the label.
-// egress are the hosts that the program may reach; a "%s" stands for the model.
-func newClaudeDemo(t *testing.T, steps []anthropicmock.Step, egress ...string) *claudeDemo {
+// hosts are those that the program may reach; a "%s" stands for the model.
+func newClaudeDemo(t *testing.T, steps []anthropicmock.Step, hosts ...string) *claudeDemo {
 	t.Helper()
 	path := os.Getenv("NOD_CLAUDE")
 	if path == "" {
@@ -85,7 +86,7 @@ func newClaudeDemo(t *testing.T, steps []anthropicmock.Step, egress ...string) *
 		Mounts: map[string]string{inside: filepath.Dir(path), "/opt/trust": trust},
 		Env: map[string]string{"ANTHROPIC_BASE_URL": "https://" + claudeModel, "NODE_EXTRA_CA_CERTS": "/opt/trust/ca.pem",
 			"CLAUDE_CODE_MAX_RETRIES": "1"}}
-	for _, e := range egress {
+	for _, e := range hosts {
 		settings.Egress = append(settings.Egress, fmt.Sprintf(e, w.model.TLS))
 	}
 	if w.demo, err = startDemo(t.Context(), demoOptions{talk: w.log, errs: w.log, agent: settings}); err != nil {
@@ -193,6 +194,24 @@ func (w *claudeDemo) verdicts() []string {
 		if m[3] != "closed" {
 			out = append(out, fmt.Sprintf("%s %s:%s", m[3], m[1], m[2]))
 		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// refused are the hosts that the task's audit log says were refused, each once.
+func (w *claudeDemo) refused() []string {
+	w.t.Helper()
+	var out []string
+	for _, e := range w.transcript() {
+		if e.Kind != nod.EventEgressDenied {
+			continue
+		}
+		var denied egress.Event
+		if err := json.Unmarshal(e.Data, &denied); err != nil || e.Tier != nod.Audit {
+			w.t.Errorf("event %d: tier %s, %v", e.ID, e.Tier, err)
+		}
+		out = append(out, denied.Host)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -378,6 +397,9 @@ func TestRealClaudeWithoutTheEgressRuleReachesNothing(t *testing.T) {
 	}
 	if got := w.verdicts(); !slices.Equal(got, []string{"deny model.test:443", "deny unlisted.invalid:443"}) {
 		t.Errorf("the proxy was asked for %q", got)
+	}
+	if got := w.refused(); !slices.Equal(got, []string{claudeModel, "unlisted.invalid"}) {
+		t.Errorf("the audit log tells of refusals of %q", got)
 	}
 	w.keyless("api_error")
 }

@@ -166,7 +166,8 @@ func (d *demo) phoneBase() string {
 // build makes the simulated GitHub, the push service and nod, which will listen on port.
 func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	log := demoLog(o.errs)
-	driver, err := demoDriver(ctx, d.dir, log)
+	audit := newEgressLog(log)
+	driver, err := demoDriver(ctx, d.dir, audit, log)
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	if err := d.sim.AddSigningKey(app.Slug+"[bot]", public); err != nil {
 		return err
 	}
-	d.system, err = assemble(ctx, parts{config: c, driver: driver, log: log, observe: d.spent.add,
+	d.system, err = assemble(ctx, parts{config: c, driver: driver, audit: audit, log: log, observe: d.spent.add,
 		agents:  map[string]agent.Adapter{name: adapter},
 		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token, agents: keys}})
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // needEnvironments skips a test where this machine cannot hold an environment.
 func needEnvironments(t *testing.T) {
 	t.Helper()
-	if _, err := demoDriver(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler)); err != nil {
+	log := slog.New(slog.DiscardHandler)
+	if _, err := demoDriver(t.Context(), t.TempDir(), newEgressLog(log), log); err != nil {
 		runtimetest.Missing(t, "environments: "+err.Error())
 	}
 }

@@ -23,7 +23,8 @@ func doctorCommand() *cobra.Command {
 				return nod.E(nod.Internal, "no directory to try in", err)
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-			driver, err := embedded(cmd.Context(), dir, slog.New(slog.DiscardHandler))
+			log := slog.New(slog.DiscardHandler)
+			driver, err := embedded(cmd.Context(), dir, newEgressLog(log), log)
 			if err != nil {
 				return err
 			}

@@ -12,12 +12,12 @@ import (
 )
 
 // embedded exists on Linux only.
-func embedded(context.Context, string, *slog.Logger) (runtime.Driver, error) {
+func embedded(context.Context, string, *egressLog, *slog.Logger) (runtime.Driver, error) {
 	return nil, nod.E(nod.Unsupported, "the embedded driver needs Linux", nil)
 }
 
 // demoDriver runs the demo's scripted agent as a plain process, marked as not
 // isolated. The bot refuses any other agent there.
-func demoDriver(_ context.Context, dir string, log *slog.Logger) (runtime.Driver, error) {
+func demoDriver(_ context.Context, dir string, _ *egressLog, log *slog.Logger) (runtime.Driver, error) {
 	return plain.New(plain.Config{StateDir: dir, OnlyFor: "scripted", Log: log})
 }

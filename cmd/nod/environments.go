@@ -19,6 +19,7 @@ type environments struct {
 	limits runtime.Limits
 	mounts []runtime.Mount
 	egress []egress.Rule // of the agent programs themselves
+	audit  *egressLog
 
 	mu    sync.Mutex
 	ready map[string]bool // provisioned by this process
@@ -49,6 +50,7 @@ func (e *environments) Start(ctx context.Context, s nod.EnvironmentSpec) (nod.At
 		e.ready[s.ID] = true
 		e.mu.Unlock()
 	}
+	e.audit.belongs(s.ID, s.Task)
 	return e.driver.Start(ctx, s.ID)
 }
 
@@ -62,6 +64,7 @@ func (e *environments) Delete(ctx context.Context, id string) error {
 	e.mu.Lock()
 	delete(e.ready, id)
 	e.mu.Unlock()
+	e.audit.forget(id)
 	return e.driver.Delete(ctx, id)
 }
 

@@ -42,7 +42,7 @@ func serveCommand() *cobra.Command {
 				return err
 			}
 			defer unlock()
-			p := parts{config: cfg, log: log, agents: map[string]agent.Adapter{}}
+			p := parts{config: cfg, log: log, audit: newEgressLog(log), agents: map[string]agent.Adapter{}}
 			if p.secrets, err = readSecrets(cfg); err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func serveCommand() *cobra.Command {
 				p.agents[name] = adapter
 				p.secrets.agents = append(p.secrets.agents, secrets...)
 			}
-			if p.driver, err = embedded(cmd.Context(), cfg.StateDir, log); err != nil {
+			if p.driver, err = embedded(cmd.Context(), cfg.StateDir, p.audit, log); err != nil {
 				return err
 			}
 			s, err := assemble(cmd.Context(), p)
