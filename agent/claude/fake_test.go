@@ -22,17 +22,17 @@ const (
 
 // fake is a program in memory: the test reads what it is told and says its lines.
 type fake struct {
-	t             *testing.T
-	in            *bufio.Reader // what the host writes
-	inR, outR     *io.PipeReader
-	inW, outW     *io.PipeWriter
-	errText       string
-	deaf          bool // its kill cannot be proven
-	code          int  // exit code
-	command       nod.Command
-	ended         sync.Once
-	exited        chan struct{}
-	kills         int
+	t         *testing.T
+	in        *bufio.Reader // what the host writes
+	inR, outR *io.PipeReader
+	inW, outW *io.PipeWriter
+	errText   string
+	deaf      bool // its kill cannot be proven
+	code      int  // exit code
+	command   nod.Command
+	ended     sync.Once
+	exited    chan struct{}
+	kills     int
 }
 
 func newFake(t *testing.T) *fake {
