@@ -254,7 +254,20 @@ func TestBrowserGoesFromLabelToPullRequest(t *testing.T) {
 	p.phone.Click("main > p .pill + a")
 	p.phone.Wait("form[action$='/comments']")
 	p.shows("main", "Merged", "Verified")
+	p.phone.Screenshot("e2e-pull")
+	p.fits("the pull request")
+	p.phone.Open(p.demo.issueURL())
+	p.phone.Screenshot("e2e-issue-merged")
+	p.fits("the issue")
 	p.quiet()
+}
+
+// fits fails the test when the page on the phone has to be scrolled sideways.
+func (p *newcomer) fits(page string) {
+	p.t.Helper()
+	if w := chromium.Eval[int64](p.phone, "document.documentElement.scrollWidth"); w > chromium.Phone().Width {
+		p.t.Errorf("%s is %d pixels wide", page, w)
+	}
 }
 
 // merge looks at what the bot says of sha on the issue, follows it to the pull
