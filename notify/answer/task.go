@@ -175,7 +175,7 @@ func entryOf(e nod.Event) entry {
 	case nod.EventTaskState, nod.EventRunState, nod.EventEnvironment, nod.EventRevision:
 		var c nod.StateChange
 		noun, _, _ := strings.Cut(string(e.Kind), ".")
-		out.What, text = noun, field1(e, &c, func() string { return strings.TrimSpace(c.To + " " + c.Why) })
+		out.What, text = noun, field1(e, &c, func() string { return strings.TrimSpace(strings.ReplaceAll(c.To, "_", " ") + " " + c.Why) })
 		out.Fresh = e.Kind == nod.EventTaskState || e.Kind == nod.EventRevision
 	case nod.EventDecisionOpened:
 		var d nod.Decision
