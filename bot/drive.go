@@ -48,9 +48,14 @@ func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt st
 	// The session outlives no cancellation of its task: watch ends it.
 	live, stop := context.WithCancel(ctx)
 	defer stop()
-	session, err := b.Agents.Start(live, c.Run.Agent, executor{b.Environments, c.Environment.ID}, nod.AgentSpec{
-		Prompt: prompt, Session: c.Run.Session, Approve: b.approver(task, run, set),
-	})
+	spec := nod.AgentSpec{Prompt: prompt, Session: c.Run.Session, Approve: b.approver(task, run, set)}
+	in := executor{b.Environments, c.Environment.ID}
+	session, err := b.Agents.Start(live, c.Run.Agent, in, spec)
+	if spec.Session != "" && nod.CodeOf(err) == nod.NotFound {
+		// The process died before it had kept its session; the prompt says all of it again.
+		spec.Session = ""
+		session, err = b.Agents.Start(live, c.Run.Agent, in, spec)
+	}
 	if err != nil {
 		return b.endRun(ctx, task, run, nod.RunFail, fmt.Errorf("start agent: %w", err))
 	}

@@ -145,6 +145,18 @@ func TestMissedLabelIsReconciled(t *testing.T) {
 	})
 }
 
+// TestMissedLabelOfNobodyAsks: GitHub cannot say any more who set the label.
+func TestMissedLabelOfNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.labeller = nod.Actor{}
+		w.issue(1, ada)
+		w.start()
+		defer w.halt()
+		w.until("the owner is asked", waitingFor(nod.CauseUntrustedStart))
+	})
+}
+
 func TestOutsidersIssueWaitsForTheOwner(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		w.issue(1, eve)

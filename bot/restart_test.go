@@ -47,6 +47,26 @@ func TestRestartWhileTheAgentWaits(t *testing.T) {
 	})
 }
 
+// TestLostSessionIsBegunAnew: the killed process had not kept its session yet.
+func TestLostSessionIsBegunAnew(t *testing.T) {
+	life(t, func(t *testing.T, w *world) {
+		w.agent = func(a *fakeSession) nod.Result {
+			a.asks("Write", `{}`)
+			return nod.Result{OK: true}
+		}
+		w.issue(1, ada)
+		w.label(1, ada)
+		w.until("the agent asks", waitingFor(nod.CauseTool))
+		w.halt()
+		w.lost = true
+		w.start()
+		c := w.until("the agent asks again", func(c nod.Case) bool { return waitingFor(nod.CauseTool)(c) && c.Run.Attempt == 2 })
+		if c.Run.State != nod.RunRunning || w.sessions != 2 {
+			t.Errorf("run %s after %d sessions", c.Run.State, w.sessions)
+		}
+	})
+}
+
 // TestRestartBetweenPushAndPullRequest holds invariant 13 there: one branch
 // update, one pull request.
 func TestRestartBetweenPushAndPullRequest(t *testing.T) {

@@ -105,6 +105,9 @@ func (b *Bot) reconcile(ctx context.Context) {
 			continue
 		}
 		for _, i := range issues {
+			if i.Labeller.Kind == "" { // GitHub forgot who it was: nobody to trust
+				i.Labeller = nod.Actor{Kind: nod.ActorGitHub, Host: b.cfg.Host}
+			}
 			o := nod.Occurrence{Kind: nod.IssueLabeled, Repo: set.Repo, Installation: i.Installation, Issue: i.Number, Sender: i.Labeller, Label: b.cfg.TriggerLabel, At: i.UpdatedAt}
 			if note, err := b.accept(ctx, set, o, nil); err != nil {
 				b.log.Warn("accept a missed label", "repo", set.Repo.String(), "issue", i.Number, "err", err)

@@ -54,6 +54,8 @@ type world struct {
 	check    int // exit code of the repository's check
 	agent    func(a *fakeSession) nod.Result
 	sessions int
+	labeller nod.Actor // who GitHub says set the label
+	lost     bool      // the agent's sessions are gone
 	prompts  []string
 	fault    map[nod.EffectKind]func(n int) error // called before the n-th performance
 	after    map[nod.EffectKind]func(n int) error // called after it
@@ -67,6 +69,7 @@ func newWorld(t *testing.T) *world {
 		fault: map[nod.EffectKind]func(int) error{}, after: map[nod.EffectKind]func(int) error{}, lookup: map[nod.EffectKind]error{},
 		done: map[nod.EffectKind]int{}, tries: map[nod.EffectKind]int{}}
 	w.agent = func(a *fakeSession) nod.Result { return nod.Result{OK: true, Text: "Done."} }
+	w.labeller = ada
 	return w
 }
 
@@ -261,7 +264,7 @@ func (w *world) Labelled(_ context.Context, _ nod.Repo, label string) ([]nod.Iss
 		for _, l := range i.Labels {
 			if l == label {
 				found := *i
-				found.Labeller = ada
+				found.Labeller = w.labeller
 				out = append(out, found)
 			}
 		}
@@ -487,6 +490,10 @@ type fakeAgents struct{ w *world }
 
 func (f fakeAgents) Start(_ context.Context, _ string, _ nod.Executor, s nod.AgentSpec) (nod.AgentSession, error) {
 	f.w.mu.Lock()
+	if s.Session != "" && f.w.lost {
+		f.w.mu.Unlock()
+		return nil, nod.E(nod.NotFound, "no such session", nil)
+	}
 	f.w.sessions++
 	f.w.prompts = append(f.w.prompts, s.Prompt)
 	play := f.w.agent
