@@ -14,6 +14,9 @@ import (
 // maxDiff is the largest diff that can be shown whole, in bytes.
 const maxDiff = 4 << 20
 
+// errUnchanged says that there is nothing to publish.
+var errUnchanged = nod.E(nod.Failed, "the agent ended without changing anything", nil)
+
 // prepare takes the result out of the environment, prepares it, lets the
 // repository's check judge it, and asks whether it may be pushed.
 func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
@@ -31,12 +34,15 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		cause := nod.CausePrepareFailed
-		if nod.CodeOf(err) == nod.Conflict {
+		cause, subject := nod.CausePrepareFailed, "The result cannot be published as it is"
+		switch {
+		case errors.Is(err, errUnchanged):
+			subject = "The agent changed nothing"
+		case nod.CodeOf(err) == nod.Conflict:
 			cause = nod.CauseRebaseConflict
 		}
 		b.log.Warn("prepare", "task", task, "run", c.Run.ID, "err", err)
-		return b.askAgain(ctx, c, cause, "The result cannot be published as it is", nod.PublicMessage(err))
+		return b.askAgain(ctx, c, cause, subject, nod.PublicMessage(err))
 	}
 	verdict := policy.Action(set.Rules.Table, policy.ActionPush, c.Task.Untrusted)
 	if !verdict.Allows() && !verdict.Asks() {
@@ -117,7 +123,7 @@ exec git bundle create -q - refs/nod/result "^$NOD_BASE"`
 	case waitErr != nil:
 		return "", fmt.Errorf("bundle: %w", waitErr)
 	case status.Code == 3:
-		return "", nod.E(nod.Failed, "the agent ended without changing anything", nil)
+		return "", errUnchanged
 	case status.Code != 0:
 		return "", nod.E(nod.Failed, "git could not bundle the result", errors.New(<-errs))
 	case importErr != nil:
