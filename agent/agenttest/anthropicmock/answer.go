@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
+
+	"nod/agent/agenttest/modelserver"
 )
 
 // usage is what every message says it cost.
@@ -39,14 +40,8 @@ func (s Step) blocks(n int) ([]block, string, error) {
 
 // answer plays one step.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, step Step, n int, model string, stream bool) {
-	if step.Delay > 0 {
-		select {
-		case <-time.After(step.Delay):
-		case <-r.Context().Done():
-			return
-		case <-s.closed.Done():
-			return
-		}
+	if step.Delay > 0 && !s.Sleep(r, step.Delay) {
+		return
 	}
 	if step.Status != 0 {
 		kind := step.Type
@@ -64,15 +59,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, step Step, n int
 	message := map[string]any{"id": fmt.Sprintf("msg_mock_%d", n), "type": "message", "role": "assistant", "model": model,
 		"content": blocks, "stop_reason": stop, "stop_sequence": nil, "usage": usage(outputTokens)}
 	if !stream {
-		reply(w, http.StatusOK, message)
+		modelserver.Reply(w, http.StatusOK, message)
 		return
 	}
 	message["content"], message["stop_reason"], message["usage"] = []block{}, nil, usage(1)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Request-Id", fmt.Sprintf("req_mock_%d", n))
-	e := events{w: w, flush: http.NewResponseController(w)}
-	e.send("message_start", map[string]any{"message": message})
+	e := modelserver.NewEvents(w)
+	e.Send("message_start", map[string]any{"message": message})
 	for i, b := range blocks {
 		start, delta := b, map[string]any{"type": "text_delta", "text": b.Text}
 		if b.Type == "text" {
@@ -82,48 +75,22 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, step Step, n int
 			start.Input = json.RawMessage("{}")
 			delta = map[string]any{"type": "input_json_delta", "partial_json": string(b.Input)}
 		}
-		e.send("content_block_start", map[string]any{"index": i, "content_block": start})
-		e.send("content_block_delta", map[string]any{"index": i, "delta": delta})
+		e.Send("content_block_start", map[string]any{"index": i, "content_block": start})
+		e.Send("content_block_delta", map[string]any{"index": i, "delta": delta})
 		if i == 0 && step.Cut {
-			panic(http.ErrAbortHandler) // net/http's way to drop a connection
+			modelserver.Drop()
 		}
 		if i == 0 && step.Hang {
-			select {
-			case <-r.Context().Done():
-			case <-s.closed.Done():
-			}
+			s.Sleep(r, -1)
 			return
 		}
-		e.send("content_block_stop", map[string]any{"index": i})
+		e.Send("content_block_stop", map[string]any{"index": i})
 	}
-	e.send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil},
+	e.Send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil},
 		"usage": map[string]int{"output_tokens": outputTokens}})
-	e.send("message_stop", map[string]any{})
+	e.Send("message_stop", map[string]any{})
 }
 
 func usage(out int) map[string]int {
 	return map[string]int{"input_tokens": inputTokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": out}
-}
-
-// events writes server-sent events; after the first failed write it is silent,
-// for the client has left.
-type events struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
-	err   error
-}
-
-func (e *events) send(name string, data map[string]any) {
-	if e.err != nil {
-		return
-	}
-	data["type"] = name
-	raw, err := json.Marshal(data)
-	if err != nil {
-		e.err = err
-		return
-	}
-	if _, e.err = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, raw); e.err == nil {
-		e.err = e.flush.Flush()
-	}
 }

@@ -1,4 +1,4 @@
-package anthropicmock
+package modelserver
 
 import (
 	"crypto/ecdsa"
