@@ -2,6 +2,7 @@ package store
 
 import (
 	"reflect"
+	"slices"
 
 	"nod"
 )
@@ -103,7 +104,8 @@ func (t *txn) pinnable(v nod.Revision) error {
 }
 
 // samePrepared reports whether n is what was prepared as old. GitHub's own word
-// on it may still change: the pull request and whether the commits are verified.
+// on it may still change: the pull request, the commits that it made of the
+// prepared ones, and whether they are verified.
 // In a terminal state nothing else may.
 func samePrepared(old, n nod.Revision) bool {
 	same := old.Run == n.Run && old.BaseRef == n.BaseRef && old.BaseSHA == n.BaseSHA && old.Branch == n.Branch && old.Tree == n.Tree &&
@@ -118,7 +120,7 @@ func samePrepared(old, n nod.Revision) bool {
 	}
 	for i := range old.Commits {
 		a, b := old.Commits[i], n.Commits[i]
-		if a.Tree != b.Tree || a.Message != b.Message || a.Subject != b.Subject {
+		if a.SHA != b.SHA || a.Tree != b.Tree || a.Message != b.Message || a.Subject != b.Subject || !slices.Equal(a.Parents, b.Parents) {
 			return false
 		}
 	}

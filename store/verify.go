@@ -22,8 +22,7 @@ import (
 func (s *Store) VerifyChain(ctx context.Context, expectedHead string) (nod.ChainReport, error) {
 	report := nod.ChainReport{At: moment(s.now())}
 	err := s.read(ctx, func(tx *sql.Tx) error {
-		v := &verifier{report: &report, expected: expectedHead, verify: s.verify,
-			last: map[string]int64{}, closed: map[string]nod.Decision{}, keys: map[string][]byte{}}
+		v := newVerifier(&report, expectedHead, s.verify)
 		for _, check := range []func(context.Context, *sql.Tx) error{v.walk, v.ends, v.decisions} {
 			if err := check(ctx, tx); err != nil {
 				return err
@@ -38,13 +37,22 @@ func (s *Store) VerifyChain(ctx context.Context, expectedHead string) (nod.Chain
 	return report, nil
 }
 
+// Verify checks the signature of a passkey answer; see Config.VerifyAssertion.
+type Verify func(d nod.Decision, a nod.Answer, as nod.Assertion) error
+
 type verifier struct {
 	report   *nod.ChainReport
 	expected string
-	verify   func(nod.Decision, nod.Answer, nod.Assertion) error
+	verify   Verify
 	last     map[string]int64        // seq of each stream's last audit event
+	opened   map[string]nod.Decision // as they were asked
 	closed   map[string]nod.Decision // as their audit events left them
-	keys     map[string][]byte       // public keys that were enrolled, by credential
+	keys     map[string]nod.Passkey  // enrolled and not revoked, by credential
+}
+
+func newVerifier(report *nod.ChainReport, expectedHead string, verify Verify) *verifier {
+	return &verifier{report: report, expected: expectedHead, verify: verify, last: map[string]int64{},
+		opened: map[string]nod.Decision{}, closed: map[string]nod.Decision{}, keys: map[string]nod.Passkey{}}
 }
 
 // problem keeps the first one.
@@ -85,7 +93,7 @@ func (v *verifier) walk(ctx context.Context, tx *sql.Tx) error {
 			v.problem("event %d is not in the chain: it was inserted, or its entry was removed", id)
 		case previous != v.report.Head:
 			v.problem("event %d does not follow the one before it: an entry was removed, inserted or moved", id)
-		case hash != chainHash(previous, e, actor):
+		case hash != chainHash(previous, id, e.Stream, e.Seq, eventHash(e, actor)):
 			v.problem("event %d was changed", id)
 		case e.Seq <= v.last[e.Stream]:
 			v.problem("event %d is out of order in its stream", id)
@@ -118,11 +126,30 @@ func (v *verifier) content(e nod.Event) {
 			v.problem("event %d does not say which passkey was enrolled", e.ID)
 			return
 		}
-		v.keys[p.ID] = p.PublicKey
+		v.keys[p.ID] = p
+	case nod.EventPasskeyRevoked:
+		var p nod.Passkey
+		if err := json.Unmarshal(e.Data, &p); err != nil || p.ID == "" {
+			v.problem("event %d does not say which passkey was revoked", e.ID)
+			return
+		}
+		delete(v.keys, p.ID)
+	case nod.EventDecisionOpened:
+		var d nod.Decision
+		if err := json.Unmarshal(e.Data, &d); err != nil || d.Valid() != nil {
+			v.problem("event %d does not hold a decision", e.ID)
+			return
+		}
+		v.opened[d.ID] = d
 	case nod.EventDecisionClosed:
 		var c Closed
 		if err := json.Unmarshal(e.Data, &c); err != nil || c.Decision.Valid() != nil {
 			v.problem("event %d does not hold a decision", e.ID)
+			return
+		}
+		asked, ok := v.opened[c.Decision.ID]
+		if !ok || !sameQuestion(asked, c.Decision) || asked.Subject != c.Decision.Subject || asked.Input != c.Decision.Input {
+			v.problem("event %d closes a decision that was not asked like this", e.ID)
 			return
 		}
 		v.closed[c.Decision.ID] = c.Decision
@@ -146,12 +173,16 @@ func (v *verifier) answer(e nod.Event, c Closed) {
 		v.problem("event %d holds another answer than its decision", e.ID)
 		return
 	}
+	if !d.AnsweredAt.Equal(e.At) || d.Late(e.At) {
+		v.problem("event %d says that its decision was answered at another time, or too late", e.ID)
+		return
+	}
 	switch as := c.Answer.Assertion; {
 	case d.AnsweredBy.Kind == nod.ActorHost && as == nil:
 	case as == nil || d.AnsweredBy.Kind != nod.ActorPasskey || as.Credential != d.AnsweredBy.Passkey:
 		v.problem("the answer in event %d is not signed by who gave it", e.ID)
-	case v.keys[as.Credential] == nil || !bytes.Equal(v.keys[as.Credential], as.PublicKey):
-		v.problem("the key of the answer in event %d was never enrolled", e.ID)
+	case !bytes.Equal(v.keys[as.Credential].PublicKey, as.PublicKey) || len(as.PublicKey) == 0:
+		v.problem("the key of the answer in event %d was never enrolled, or was revoked before", e.ID)
 	case v.verify == nil:
 	default:
 		if err := v.verify(d, *c.Answer, *as); err != nil {

@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"nod"
+	"nod/store"
 )
 
 // envelope is what every --json prints.
@@ -25,18 +28,20 @@ func printJSON(cmd *cobra.Command, data any) error {
 }
 
 func auditCommand() *cobra.Command {
-	root := &cobra.Command{Use: "audit", Short: "Check the audit log"}
-	var path, head string
+	root := &cobra.Command{Use: "audit", Short: "Check the audit log, and take evidence out of it"}
+	root.AddCommand(auditVerifyCommand(), auditExportCommand())
+	return root
+}
+
+func auditVerifyCommand() *cobra.Command {
+	var path, head, file string
 	var asJSON bool
-	verify := &cobra.Command{
+	c := &cobra.Command{
 		Use: "verify", Short: "Recompute the hash chain and check every passkey signature", Args: cobra.NoArgs,
+		Long: "Recompute the hash chain and check every passkey signature: of this machine's database, or with --file of what\n" +
+			"nod audit export wrote, which needs neither the database nor a configuration.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, s, err := openHost(cmd, path)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			report, err := s.VerifyChain(cmd.Context(), head)
+			report, err := audited(cmd, path, file, head)
 			if err != nil {
 				return err
 			}
@@ -51,11 +56,53 @@ func auditCommand() *cobra.Command {
 			return err
 		},
 	}
-	configFlag(verify, &path)
-	verify.Flags().StringVar(&head, "head", "", "hash that the chain must end in")
-	verify.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	root.AddCommand(verify)
-	return root
+	configFlag(c, &path)
+	c.Flags().StringVar(&head, "head", "", "hash that the chain must hold, as written down earlier")
+	c.Flags().StringVarP(&file, "file", "f", "", "check this export instead of the database; - is standard input")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// audited verifies the export in file, or the database when there is none.
+func audited(cmd *cobra.Command, path, file, head string) (nod.ChainReport, error) {
+	if file == "" {
+		_, s, err := openHost(cmd, path)
+		if err != nil {
+			return nod.ChainReport{}, err
+		}
+		defer s.Close()
+		return s.VerifyChain(cmd.Context(), head)
+	}
+	raw, err := io.ReadAll(cmd.InOrStdin())
+	if file != "-" {
+		raw, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nod.ChainReport{}, nod.E(nod.NotFound, "the export cannot be read", err)
+	}
+	return store.VerifyExport(raw, head, verifyAssertion)
+}
+
+func auditExportCommand() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use: "export TASK", Short: "Print the evidence of a task as JSON for nod audit verify --file", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, s, err := openHost(cmd, path)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			raw, err := s.ExportTask(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(raw)
+			return err
+		},
+	}
+	configFlag(c, &path)
+	return c
 }
 
 func inboxCommand() *cobra.Command {

@@ -156,10 +156,12 @@ func openStore(ctx context.Context, c Config, secrets []nod.Secret, log *slog.Lo
 		return nil, nod.E(nod.Internal, "the state directory cannot be made", err)
 	}
 	return store.Open(ctx, store.Config{Path: filepath.Join(c.StateDir, "nod.db"), Now: time.Now, Log: log, Secrets: secrets,
-		VerifyAssertion: func(d nod.Decision, a nod.Answer, as nod.Assertion) error {
-			a.Assertion = &as
-			return answer.VerifyAssertion(d, a)
-		}})
+		VerifyAssertion: verifyAssertion})
+}
+
+func verifyAssertion(d nod.Decision, a nod.Answer, as nod.Assertion) error {
+	a.Assertion = &as
+	return answer.VerifyAssertion(d, a)
 }
 
 // git is the supervisor's own git, signing as the bot.
