@@ -7,27 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"nod"
 	"nod/agent"
 )
 
-// Defaults of Config.
-const (
-	// MinVersion is the oldest release that the suite was run against.
-	MinVersion = "2.1.332"
-
-	defaultStart      = time.Minute
-	defaultTurn       = 4 * time.Hour
-	defaultStop       = 5 * time.Second
-	defaultBackground = 2 * time.Minute
-	defaultKill       = 15 * time.Second
-
-	// linger is how long an idle process may take to begin the turn that follows
-	// a background task (20 ms were measured).
-	linger = 2 * time.Second
-)
+// MinVersion is the oldest release that the suite was run against.
+const MinVersion = "2.1.332"
 
 // DefaultTools are the built-in tools that a session has. Tools that ask a person
 // through a menu, plan mode, timers, work trees of its own and messages to other
@@ -62,18 +48,8 @@ type Config struct {
 	Tools []string
 	// MinVersion is the oldest version accepted; the constant when empty.
 	MinVersion string
-	// StartTimeout bounds the time until the session is open; a minute when 0.
-	StartTimeout time.Duration
-	// TurnTimeout bounds the time from the last message sent to the end of the
-	// last turn, waiting for answers included; four hours when 0.
-	TurnTimeout time.Duration
-	// StopGrace bounds each orderly step of ending a session; 5 seconds when 0.
-	StopGrace time.Duration
-	// BackgroundGrace is how long a finished turn waits for commands that it left
-	// running in the background; two minutes when 0.
-	BackgroundGrace time.Duration
-	// KillTimeout bounds the final kill; 15 seconds when 0.
-	KillTimeout time.Duration
+	// Limits are the time limits.
+	agent.Limits
 	// Log gets state changes, never content. Required.
 	Log *slog.Logger
 }
@@ -106,20 +82,14 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.MinVersion == "" {
 		cfg.MinVersion = MinVersion
 	}
-	if _, ok := version(cfg.MinVersion); !ok {
+	if !agent.IsVersion(cfg.MinVersion) {
 		return nil, nod.E(nod.Invalid, fmt.Sprintf("%q is not a version", cfg.MinVersion), nil)
 	}
 	if cfg.Name == "" {
 		cfg.Name = "claude"
 	}
-	for d, std := range map[*time.Duration]time.Duration{&cfg.StartTimeout: defaultStart, &cfg.TurnTimeout: defaultTurn,
-		&cfg.StopGrace: defaultStop, &cfg.BackgroundGrace: defaultBackground, &cfg.KillTimeout: defaultKill} {
-		if *d == 0 {
-			*d = std
-		}
-		if *d < 0 {
-			return nil, nod.E(nod.Invalid, "a time limit of the agent is negative", nil)
-		}
+	if err := cfg.Fill(); err != nil {
+		return nil, err
 	}
 	return &Adapter{cfg}, nil
 }
@@ -156,59 +126,10 @@ func (c Config) command(spec nod.AgentSpec) (nod.Command, error) {
 		"--strict-mcp-config", "--disable-slash-commands",
 		"--tools", strings.Join(c.Tools, ","))
 	if spec.Session != "" {
-		if !uuidLike(spec.Session) {
+		if !agent.IsUUID(spec.Session) {
 			return nod.Command{}, nod.E(nod.Invalid, "the session to resume is not a session id", nil)
 		}
 		argv = append(argv, "--resume="+spec.Session) // one item: its value is optional
 	}
 	return nod.Command{Argv: argv, Env: env}, nil
-}
-
-// uuidLike reports whether s has the form of the program's session ids, so that
-// it cannot be anything else on a command line or in a path.
-func uuidLike(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, r := range s {
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if r != '-' {
-				return false
-			}
-		case !strings.ContainsRune("0123456789abcdefABCDEF", r):
-			return false
-		}
-	}
-	return true
-}
-
-// version parses the numeric part of "2.1.332" or "2.1.332-suffix".
-func version(s string) ([3]int, bool) {
-	var v [3]int
-	core, _, _ := strings.Cut(s, "-")
-	core, _, _ = strings.Cut(core, " ")
-	parts := strings.Split(core, ".")
-	if len(parts) != 3 {
-		return v, false
-	}
-	for i, p := range parts {
-		if len(p) == 0 || len(p) > 6 {
-			return v, false
-		}
-		for _, r := range p {
-			if r < '0' || r > '9' {
-				return v, false
-			}
-			v[i] = v[i]*10 + int(r-'0')
-		}
-	}
-	return v, true
-}
-
-// atLeast reports whether have is a version not older than floor.
-func atLeast(have, floor string) bool {
-	h, ok := version(have)
-	f, ok2 := version(floor)
-	return ok && ok2 && slices.Compare(h[:], f[:]) >= 0
 }

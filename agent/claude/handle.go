@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"nod"
 	"nod/agent"
@@ -28,7 +29,7 @@ func (s *session) handle(l line) {
 			s.reply(unsupported(l.RequestID))
 		}
 	case "control_cancel_request":
-		s.withdraw(l.RequestID)
+		s.Withdraw(l.RequestID)
 	case "control_response":
 		s.answered(l.Response)
 	case "command_lifecycle":
@@ -41,41 +42,34 @@ func (s *session) system(l line) {
 	case "init":
 		s.opens(l)
 	case "api_retry":
-		s.emit(nod.EventAgentError, nod.AgentError{Text: fmt.Sprintf("the model API answered %d (%s); attempt %d of %d",
-			l.ErrorStatus, clean(text(l.Error), 80), l.Attempt, l.MaxRetries)})
+		s.Emit(nod.EventAgentError, nod.AgentError{Text: fmt.Sprintf("the model API answered %d (%s); attempt %d of %d",
+			l.ErrorStatus, agent.Clean(text(l.Error), 80), l.Attempt, l.MaxRetries)})
 	case "permission_denied":
-		s.emit(nod.EventAgentError, nod.AgentError{Text: "the agent refused itself a use of " + clean(l.ToolName, 80)})
+		s.Emit(nod.EventAgentError, nod.AgentError{Text: "the agent refused itself a use of " + agent.Clean(l.ToolName, 80)})
 	case "background_tasks_changed":
 		var tasks []json.RawMessage
 		if len(l.Tasks) > 0 && json.Unmarshal(l.Tasks, &tasks) != nil {
 			return
 		}
-		s.mu.Lock()
-		s.background, s.since = len(tasks), now()
-		s.lingers = true
-		s.mu.Unlock()
-		s.look()
+		s.Change(func(st *agent.State) { st.Background, st.Since, st.Lingers = len(tasks), now(), true })
 	}
 }
 
 // opens handles system/init, which begins every turn.
 func (s *session) opens(l line) {
 	if err := s.check(l); err != nil {
-		s.fail(err)
+		s.Fail(err)
 		return
 	}
-	s.mu.Lock()
-	first := !s.isOpen
-	if !first && s.id != l.Session {
-		s.mu.Unlock()
-		s.fail(nod.E(nod.Unsupported, "the agent changed its session", nil))
+	was := s.State()
+	if was.Open && was.ID != l.Session {
+		s.Fail(nod.E(nod.Unsupported, "the agent changed its session", nil))
 		return
 	}
-	s.id, s.isOpen, s.idle, s.lingers, s.apiError = l.Session, true, false, s.background > 0, ""
-	s.mu.Unlock()
-	s.look()
-	if first {
-		s.emit(nod.EventSession, nod.SessionOpened{Session: l.Session, Program: s.cfg.Name, Version: l.Version, Model: l.Model})
+	s.apiError = ""
+	s.Change(func(st *agent.State) { st.ID, st.Open, st.Idle, st.Lingers = l.Session, true, false, st.Background > 0 })
+	if !was.Open {
+		s.Emit(nod.EventSession, nod.SessionOpened{Session: l.Session, Program: s.cfg.Name, Version: l.Version, Model: l.Model})
 		close(s.opened)
 	}
 }
@@ -85,37 +79,32 @@ func (s *session) answered(r *response) {
 		return
 	}
 	if r.Subtype != "success" {
-		s.fail(nod.E(nod.Unsupported, "the agent refused to initialize", fmt.Errorf("%s", clean(r.Error, 200))))
+		s.Fail(nod.E(nod.Unsupported, "the agent refused to initialize", fmt.Errorf("%s", agent.Clean(r.Error, 200))))
 		return
 	}
-	s.mu.Lock()
-	first := !s.isInit
-	s.isInit = true
-	s.mu.Unlock()
-	if first {
+	if !s.isInit {
+		s.isInit = true
 		close(s.initialized)
 	}
 }
 
 func (s *session) assistant(l line) {
 	if len(l.Error) > 0 && string(l.Error) != "null" {
-		s.mu.Lock()
 		s.apiError = text(l.Error)
-		s.mu.Unlock()
 		for _, b := range l.Message.blocks() {
-			s.emit(nod.EventAgentError, nod.AgentError{Text: b.Text})
+			s.Emit(nod.EventAgentError, nod.AgentError{Text: b.Text})
 		}
 		return
 	}
 	for _, b := range l.Message.blocks() {
 		switch {
 		case b.Type == "text" && b.Text != "":
-			s.emit(nod.EventMessage, nod.Message{Text: b.Text})
+			s.Emit(nod.EventMessage, nod.Message{Text: b.Text})
 		case b.Type == "tool_use":
 			if len(b.Input) == 0 {
 				b.Input = json.RawMessage("{}")
 			}
-			s.emit(nod.EventToolCall, nod.ToolCall{ID: b.ID, Tool: b.Name, Input: b.Input})
+			s.Emit(nod.EventToolCall, nod.ToolCall{ID: b.ID, Tool: b.Name, Input: b.Input})
 		}
 	}
 }
@@ -126,7 +115,7 @@ func (s *session) user(l line) {
 	}
 	for _, b := range l.Message.blocks() {
 		if b.Type == "tool_result" {
-			s.emit(nod.EventToolResult, nod.ToolResult{ID: b.ToolUseID, Text: b.text(), IsError: b.IsError})
+			s.Emit(nod.EventToolResult, nod.ToolResult{ID: b.ToolUseID, Text: b.text(), IsError: b.IsError})
 		}
 	}
 }
@@ -134,32 +123,31 @@ func (s *session) user(l line) {
 // finished handles a result: it ends the turn, and with it every request of the
 // main thread that is still open.
 func (s *session) finished(l line) {
-	for _, id := range s.void(true) {
+	for _, id := range s.Void(func(group string) bool { return group == "" }) {
 		s.reply(deny(id, "Denied: the turn is over."))
 	}
-	s.mu.Lock()
-	if !s.isOpen {
-		s.mu.Unlock()
-		s.fail(unopened(l))
+	if !s.State().Open {
+		s.Fail(unopened(l))
 		return
 	}
-	named := l.Messages
-	if l.Message1 != "" {
-		named = append(named, l.Message1)
-	}
-	if len(named) == 0 && l.Origin == nil {
-		clear(s.unanswered) // it does not name them; a turn takes all there are
-	}
-	for _, uuid := range named {
-		delete(s.unanswered, uuid)
-	}
-	s.result = l.outcome(s.apiError)
-	r := s.result
-	s.idle, s.since = true, now()
-	s.mu.Unlock()
-	s.emit(nod.EventAgentUsage, l.cost())
-	s.emit(nod.EventResult, r)
-	s.look()
+	r := l.outcome(s.apiError)
+	// The turn is idle only once its events are out: what comes after the end of a
+	// session must not be lost.
+	s.Emit(nod.EventAgentUsage, l.cost())
+	s.Emit(nod.EventResult, r)
+	s.Change(func(st *agent.State) {
+		named := l.Messages
+		if l.Message1 != "" {
+			named = append(named, l.Message1)
+		}
+		if len(named) == 0 && l.Origin == nil {
+			clear(st.Unanswered) // it does not name them; a turn takes all there are
+		}
+		for _, uuid := range named {
+			delete(st.Unanswered, uuid)
+		}
+		st.Result, st.Idle, st.Since = r, true, now()
+	})
 }
 
 // unopened is why a session ended before it was open.
@@ -168,17 +156,14 @@ func unopened(l line) error {
 	if strings.Contains(said, "No conversation found") {
 		return nod.E(nod.NotFound, "the agent no longer knows the session", nil)
 	}
-	return nod.E(nod.Unavailable, "the agent ended before its session was open", fmt.Errorf("%s", clean(said, 200)))
+	return nod.E(nod.Unavailable, "the agent ended before its session was open", fmt.Errorf("%s", agent.Clean(said, 200)))
 }
 
 func (s *session) lifecycle(l line) {
 	if l.State != "completed" && l.State != "cancelled" {
 		return
 	}
-	s.mu.Lock()
-	delete(s.unanswered, l.CommandUUID)
-	s.mu.Unlock()
-	s.look()
+	s.Change(func(st *agent.State) { delete(st.Unanswered, l.CommandUUID) })
 }
 
 // outcome is the result in l. A turn that failed may call itself a success, and
@@ -234,3 +219,5 @@ func text(raw json.RawMessage) string {
 	}
 	return string(raw)
 }
+
+func now() time.Time { return time.Now().UTC() }

@@ -334,7 +334,7 @@ func TestALineTooLongToReadEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		s := begin(t, f, yes, nil)
-		go f.say(`{"type":"x","a":"` + strings.Repeat("x", lineCap) + `"}`)
+		go f.say(`{"type":"x","a":"` + strings.Repeat("x", agent.LineCap) + `"}`)
 		events := drain(s)
 		if r, err := s.Wait(); nod.CodeOf(err) != nod.TooLarge || r.OK || f.kills != 1 {
 			t.Errorf("%+v, %v", r, err)

@@ -2,9 +2,9 @@ package claude
 
 import (
 	"context"
-	"time"
 
 	"nod"
+	"nod/agent"
 )
 
 // Start starts the program, checks what it says about itself and sends the
@@ -24,25 +24,12 @@ func (a *Adapter) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec
 	if err != nil {
 		return nil, err
 	}
-	// ctx bounds the start. What it starts lives on when the caller ends ctx.
-	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(ctx, cancel)
-	defer detach()
-	proc, err := ex.Exec(alive, command)
+	var s *session
+	err = agent.Launch(ctx, ex, command, func(p nod.Process) *agent.Live {
+		s = newSession(a.cfg, spec, p)
+		return s.Live
+	}, func(ctx context.Context) error { return s.open(ctx) })
 	if err != nil {
-		cancel()
-		return nil, nod.E(nod.Unavailable, "the agent's program could not be started", err)
-	}
-	s := newSession(a.cfg, spec, proc)
-	context.AfterFunc(s.ended, cancel)
-	s.run()
-	if err := s.open(ctx); err != nil {
-		s.abandon() // nobody reads the events of a session that did not open
-		s.fail(err)
-		<-s.done
-		if s.err != nil {
-			return nil, s.err
-		}
 		return nil, err
 	}
 	return s, nil
@@ -54,26 +41,14 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.send(hello)
-	if err := s.until(ctx, s.initialized); err != nil {
+	s.Send(hello)
+	if err := s.Until(ctx, s.initialized); err != nil {
 		return err
 	}
-	if err := s.say(ctx, s.spec.Prompt); err != nil {
+	if err := s.Instruct(ctx, s.spec.Prompt); err != nil {
 		return err
 	}
-	return s.until(ctx, s.opened)
-}
-
-// until waits for a step of the handshake. The time limit is conduct's.
-func (s *session) until(ctx context.Context, step <-chan struct{}) error {
-	select {
-	case <-step:
-		return nil
-	case <-s.done:
-		return nod.E(nod.Unavailable, "the agent's program ended before its session was open", nil)
-	case <-ctx.Done():
-		return nod.E(nod.Unavailable, "the start of the agent was called off", context.Cause(ctx))
-	}
+	return s.Until(ctx, s.opened)
 }
 
 // check compares what the program says about itself with what was asked for. An
@@ -82,7 +57,7 @@ func (s *session) check(l line) error {
 	refuse := func(what string) error {
 		return &nod.Error{Code: nod.Unsupported, Msg: "the agent " + what, Hint: "only nod may configure the agent; see its settings and version"}
 	}
-	if !atLeast(l.Version, s.cfg.MinVersion) {
+	if !agent.AtLeast(l.Version, s.cfg.MinVersion) {
 		return refuse("is older than " + s.cfg.MinVersion + " or does not tell its version")
 	}
 	if l.Session == "" || s.spec.Session != "" && l.Session != s.spec.Session {
@@ -110,7 +85,7 @@ func (s *session) check(l line) error {
 	}
 	for _, t := range *l.Tools {
 		if !s.cfg.offers(t) {
-			return refuse("has a tool that was not configured: " + clean(t, 40))
+			return refuse("has a tool that was not configured: " + agent.Clean(t, 40))
 		}
 	}
 	return nil
@@ -130,20 +105,3 @@ func (c Config) offers(tool string) bool {
 	}
 	return false
 }
-
-// clean is the start of s, at most n bytes, with nothing that moves a cursor.
-func clean(s string, n int) string {
-	out := []rune{}
-	for i, r := range s {
-		if i >= n {
-			break
-		}
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			r = ' '
-		}
-		out = append(out, r)
-	}
-	return string(out)
-}
-
-func now() time.Time { return time.Now().UTC() }

@@ -1,21 +1,12 @@
 package claude
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
 	"nod"
 )
-
-// lineCap is how long one line may be. A 3 MB file written in one call is a 3 MB
-// line; what is longer cannot be told from a lost permission request.
-const lineCap = 16 << 20
-
-var errLineTooLong = errors.New("a line is over 16 MiB")
 
 // line is one line from the program, as far as this package cares. Its key order
 // is free and its set of types grows: what is not here is ignored.
@@ -181,39 +172,4 @@ func (l line) cost() nod.Usage {
 		u.OutputTokens += m.Output
 	}
 	return u
-}
-
-// lines reads newline-ended lines of at most lineCap bytes. The slice is valid
-// until the next call.
-type lines struct {
-	r   *bufio.Reader
-	buf []byte
-}
-
-func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 64<<10)} }
-
-// next returns the next line without its end, io.EOF after the last one, or
-// errLineTooLong.
-func (l *lines) next() ([]byte, error) {
-	if cap(l.buf) > 1<<20 {
-		l.buf = nil // one large line must not be paid for until the end
-	}
-	l.buf = l.buf[:0]
-	for {
-		part, err := l.r.ReadSlice('\n')
-		if err == nil && len(l.buf) == 0 {
-			return bytes.TrimRight(part, "\r\n"), nil
-		}
-		if len(l.buf)+len(part) > lineCap {
-			return nil, errLineTooLong
-		}
-		l.buf = append(l.buf, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err == nil, errors.Is(err, io.EOF) && len(l.buf) > 0:
-			return bytes.TrimRight(l.buf, "\r\n"), nil
-		default:
-			return nil, err
-		}
-	}
 }

@@ -3,35 +3,13 @@ package claude
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"strings"
 	"testing"
 
 	"nod"
+	"nod/agent"
 )
-
-func TestLinesAreCutWhereTheyEnd(t *testing.T) {
-	long := strings.Repeat("x", 200<<10)
-	in := newLines(strings.NewReader("a\r\n\n" + long + "\nlast"))
-	for _, want := range []string{"a", "", long, "last"} {
-		if got, err := in.next(); err != nil || string(got) != want {
-			t.Errorf("%d bytes, %v, wants %d", len(got), err, len(want))
-		}
-	}
-	if _, err := in.next(); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
-	}
-	exact := newLines(strings.NewReader(strings.Repeat("x", lineCap-1) + "\n"))
-	if got, err := exact.next(); err != nil || len(got) != lineCap-1 {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	over := newLines(strings.NewReader(strings.Repeat("x", lineCap+1)))
-	if _, err := over.next(); !errors.Is(err, errLineTooLong) {
-		t.Errorf("%v", err)
-	}
-}
 
 // FuzzLine holds two things of any bytes a program writes: they never panic, and
 // a permission request is answered with the very bytes it came with.
@@ -132,31 +110,19 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-func TestVersionsAreComparedAsNumbers(t *testing.T) {
-	for _, c := range []struct {
-		have, floor string
-		want        bool
-	}{{"2.1.332", "2.1.332", true}, {"2.1.1000", "2.1.332", true}, {"2.1.99", "2.1.332", false}, {"10.0.0", "2.1.332", true}, {"2.1.332-x", "2.1.332", true},
-		{"2.1", "2.1.332", false}, {"", "2.1.332", false}, {"2.1.x", "2.1.332", false}, {"v3.0.0", "2.1.332", false}, {"2..1", "0.0.0", false}} {
-		if got := atLeast(c.have, c.floor); got != c.want {
-			t.Errorf("%s at least %s: %v", c.have, c.floor, got)
-		}
-	}
-}
-
 func BenchmarkLine(b *testing.B) {
 	raw := []byte(`{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":"t1","name":"Write","input":{"file_path":"/workspace/a.txt","content":"` +
 		strings.Repeat("hello ", 100) + `"}}],"stop_reason":null,"usage":{"input_tokens":100,"output_tokens":1}},"parent_tool_use_id":null,"session_id":"` + sessionID + `","uuid":"u"}` + "\n")
 	s := newSession(config(nil), nod.AgentSpec{}, nil)
 	go func() {
-		for range s.events {
+		for range s.Events() {
 		}
 	}()
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
-	in := newLines(endless{raw})
+	in := agent.NewLines(endless{raw})
 	for b.Loop() {
-		line, err := in.next()
+		line, err := in.Next()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -164,7 +130,6 @@ func BenchmarkLine(b *testing.B) {
 		s.handle(l)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-	close(s.events)
 }
 
 // endless repeats one line.
