@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -43,20 +44,26 @@ type Config struct {
 	// by the key it names over exactly this answer to this decision. It is asked
 	// before an answer is recorded and again by VerifyChain. When nil, signatures
 	// are not checked here and VerifyChain counts none.
-	VerifyAssertion func(d nod.Decision, a nod.Answer, as nod.Assertion) error
+	VerifyAssertion Verify
+	// Beside is how often to look whether another process committed something,
+	// such as an answer given on the host's command line, so that it wakes Wait as
+	// the store's own commits do. Zero means never.
+	Beside time.Duration
 }
 
 // Store is the open database. It is safe for concurrent use. A second process
-// may have the file open too; only its own commits wake Wait.
+// may have the file open too; see Config.Beside.
 type Store struct {
 	path    string
 	now     func() time.Time
 	log     *slog.Logger
 	redact  *redactor
-	verify  func(nod.Decision, nod.Answer, nod.Assertion) error
+	verify  Verify
 	writer  *sql.DB // one connection; transactions begin as writers
 	readers *sql.DB // query_only
 	commits broadcast
+	end     context.CancelFunc
+	beside  sync.WaitGroup
 }
 
 const readConnections = 4
@@ -98,11 +105,18 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := migrate(ctx, s.writer, migrations.Files, s.now, s.log); err != nil {
 		return nil, closeAfter(err, s.writer, s.readers)
 	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	s.end = end
+	if cfg.Beside > 0 {
+		s.beside.Go(func() { s.lookBeside(life, cfg.Beside) })
+	}
 	return s, nil
 }
 
 // Close wakes every Wait, which then fails, and closes the database.
 func (s *Store) Close() error {
+	s.end()
+	s.beside.Wait()
 	err := closeAfter(nil, s.readers, s.writer)
 	s.commits.send()
 	if err != nil {

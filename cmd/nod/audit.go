@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -102,39 +100,5 @@ func auditExportCommand() *cobra.Command {
 		},
 	}
 	configFlag(c, &path)
-	return c
-}
-
-func inboxCommand() *cobra.Command {
-	var path string
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "inbox", Short: "List what waits for an answer", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, s, err := openHost(cmd, path)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			open, err := s.OpenDecisions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd, open)
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, d := range open {
-				deadline := "no deadline"
-				if !d.Deadline.IsZero() {
-					deadline = d.Deadline.Format(time.RFC3339)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.ID, d.Cause, printable(d.Subject), deadline)
-			}
-			return w.Flush()
-		},
-	}
-	configFlag(c, &path)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

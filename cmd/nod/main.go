@@ -70,6 +70,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), doctorCommand())
+	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), approveCommand(), denyCommand(),
+		answerCommand(), doctorCommand())
 	return root
 }

@@ -150,13 +150,16 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	return s, nil
 }
 
+// besideEvery is how often a serving nod looks for what a command on the host wrote.
+const besideEvery = 100 * time.Millisecond
+
 // openStore opens the database with everything that may not get into it.
 func openStore(ctx context.Context, c Config, secrets []nod.Secret, log *slog.Logger) (*store.Store, error) {
 	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
 		return nil, nod.E(nod.Internal, "the state directory cannot be made", err)
 	}
 	return store.Open(ctx, store.Config{Path: filepath.Join(c.StateDir, "nod.db"), Now: time.Now, Log: log, Secrets: secrets,
-		VerifyAssertion: verifyAssertion})
+		VerifyAssertion: verifyAssertion, Beside: besideEvery})
 }
 
 func verifyAssertion(d nod.Decision, a nod.Answer, as nod.Assertion) error {
