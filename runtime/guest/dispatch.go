@@ -9,7 +9,24 @@ const (
 	RoleInit   = "init"   // PID 1, building the environment
 	RoleServe  = "serve"  // PID 1, hardened: reaper and exec server
 	RoleRunner = "runner" // parent of one exec
-	RoleProbe  = "probe"  // writes what it sees as JSON
+	RoleProbe  = "probe"  // writes what it sees as JSON; paths whose identity is asked for as arguments
+
+	// In a container or machine that an engine made, each hardens itself by the
+	// Landlock version that is its argument: a number, "none" below 1.
+	RoleContain = "contain" // PID 1: relay to the egress socket, reaper, sweeper
+	RoleEnter   = "enter"   // parent of one exec, frames on stdin and stdout
+)
+
+const (
+	roleKeep  = "keep"  // RoleContain, hardened
+	roleLease = "lease" // RoleEnter, hardened
+)
+
+// Where an engine's container has the sockets of its host, read-only.
+const (
+	SocketDir     = "/nod/run"
+	EgressSocket  = SocketDir + "/egress"
+	ControlSocket = SocketDir + "/control"
 )
 
 // names are what the guest binary is called: by the driver that starts it, as a
@@ -25,7 +42,7 @@ func Dispatch(args []string) bool {
 		return false
 	}
 	switch args[1] {
-	case RoleInit, RoleServe, RoleRunner, RoleProbe:
+	case RoleInit, RoleServe, RoleRunner, RoleProbe, RoleContain, roleKeep, RoleEnter, roleLease:
 		exit(run(args[1]))
 		return true
 	}

@@ -28,6 +28,14 @@ func run(role string) int {
 		return serveMain()
 	case RoleRunner:
 		return runnerMain()
+	case RoleContain:
+		return hardenMain(roleKeep, scopeAbstractUnix)
+	case RoleEnter:
+		return hardenMain(roleLease, scopeAbstractUnix|scopeSignal)
+	case roleKeep:
+		return keepMain()
+	case roleLease:
+		return leaseMain()
 	default:
 		return probeMain()
 	}
@@ -119,7 +127,7 @@ func initialise() error {
 	if err := setLimits(b.PIDs); err != nil {
 		return err
 	}
-	abi, err := restrictPaths(b)
+	abi, err := restrictPaths(b.Landlock, scopeAbstractUnix|scopeSignal)
 	if err != nil {
 		return step("landlock", err)
 	}

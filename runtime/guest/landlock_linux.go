@@ -45,12 +45,12 @@ func handled(abi int) uint64 {
 }
 
 // restrictPaths confines this thread, and what it executes, to writing in the
-// environment's own places. It returns the version in force; below b.Landlock it
-// fails.
-func restrictPaths(b Boot) (int, error) {
+// environment's own places, and scope to what lies below it. It returns the
+// version in force; below required it fails.
+func restrictPaths(required int, scope uint64) (int, error) {
 	abi := landlockABI()
-	if abi < b.Landlock {
-		return 0, fmt.Errorf("the kernel offers version %d, %d is required: %w", abi, b.Landlock, unix.EOPNOTSUPP)
+	if abi < required {
+		return 0, fmt.Errorf("the kernel offers version %d, %d is required: %w", abi, required, unix.EOPNOTSUPP)
 	}
 	if abi == 0 {
 		return 0, nil
@@ -61,7 +61,7 @@ func restrictPaths(b Boot) (int, error) {
 		size = unsafe.Sizeof(attr.fs) + unsafe.Sizeof(attr.net)
 	}
 	if abi >= 6 {
-		attr.scoped, size = scopeAbstractUnix|scopeSignal, unsafe.Sizeof(attr)
+		attr.scoped, size = scope, unsafe.Sizeof(attr)
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {

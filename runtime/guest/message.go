@@ -61,8 +61,9 @@ type Command struct {
 
 // Started answers a Command: Err is empty when the process runs.
 type Started struct {
-	Code nod.Code `json:"code"`
-	Err  string   `json:"err"`
+	Code   nod.Code `json:"code"`
+	Err    string   `json:"err"`
+	Runner uint64   `json:"runner"` // identity of the runner, for a sweep of a container: pid << 32 | low half of its start time
 }
 
 // Exit is how a Command ended. Reaped is true once the kernel said that no child
@@ -80,4 +81,13 @@ type Sighting struct {
 	Attestation nod.Attestation   `json:"attestation"`
 	Namespaces  map[string]string `json:"namespaces"`
 	Notes       []string          `json:"notes"`
+	Files       map[string]string `json:"files"`  // "device:inode" of each path that was asked for
+	Limits      SeenLimits        `json:"limits"` // of the control group it runs in
+}
+
+// SeenLimits are limits as the kernel states them inside; 0 is none, or none seen.
+type SeenLimits struct {
+	MemoryBytes int64   `json:"memory_bytes"`
+	CPUs        float64 `json:"cpus"`
+	PIDs        int64   `json:"pids"`
 }

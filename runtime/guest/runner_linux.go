@@ -29,8 +29,9 @@ const (
 // forks twice, opens a session of its own or ignores signals still ends with it,
 // and the kernel says when none is left.
 type runner struct {
-	sock  *os.File
-	write sync.Mutex // one frame at a time on sock
+	in    io.Reader  // frames of the host
+	out   io.Writer  // frames for it
+	write sync.Mutex // one frame at a time on out
 
 	main   int // pid of the command
 	stdin  *inlet
@@ -41,25 +42,26 @@ type runner struct {
 	exit   Exit
 }
 
+// runnerMain runs an exec for PID 1, on the socket it was given.
 func runnerMain() int {
-	if err := runRunner(); err != nil {
+	unix.CloseOnExec(runnerSocket)
+	sock, err := pollable(runnerSocket, "exec")
+	if err == nil {
+		err = runRunner(sock, sock)
+	}
+	if err != nil {
 		return 125
 	}
 	return 0
 }
 
-func runRunner() error {
+func runRunner(in io.Reader, w io.Writer) error {
 	for _, p := range [][2]uintptr{{unix.PR_SET_CHILD_SUBREAPER, 1}, {unix.PR_SET_DUMPABLE, 0}} {
 		if err := unix.Prctl(int(p[0]), p[1], 0, 0, 0); err != nil {
 			return err
 		}
 	}
-	unix.CloseOnExec(runnerSocket)
-	sock, err := pollable(runnerSocket, "exec")
-	if err != nil {
-		return err
-	}
-	t, payload, err := ReadFrame(sock)
+	t, payload, err := ReadFrame(in)
 	if err != nil {
 		return err
 	}
@@ -70,12 +72,12 @@ func runRunner() error {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return err
 	}
-	r := &runner{sock: sock, gone: make(chan struct{})}
+	r := &runner{in: in, out: w, gone: make(chan struct{})}
 	out, errs, startErr := r.start(c)
 	if startErr != nil {
-		return writeJSON(sock, FrameStarted, Started{Code: startCode(startErr), Err: startErr.Error()})
+		return writeJSON(w, FrameStarted, Started{Code: startCode(startErr), Err: startErr.Error()})
 	}
-	if err := r.send(FrameStarted, Started{}); err != nil {
+	if err := r.send(FrameStarted, Started{Runner: ownIdentity()}); err != nil {
 		r.end()
 	}
 	go r.listen()
@@ -176,7 +178,7 @@ func startCode(err error) nod.Code {
 func (r *runner) listen() {
 	defer r.end()
 	for {
-		t, payload, err := ReadFrame(r.sock)
+		t, payload, err := ReadFrame(r.in)
 		if err != nil {
 			return
 		}
@@ -199,7 +201,7 @@ func (r *runner) feed() {
 		credit := []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 		r.write.Lock()
 		defer r.write.Unlock()
-		return WriteFrame(r.sock, FrameCredit, credit)
+		return WriteFrame(r.out, FrameCredit, credit)
 	})
 }
 
@@ -273,7 +275,7 @@ func (r *runner) copy(t Type, from *os.File) {
 		n, err := from.Read(buf)
 		if n > 0 && lost == nil {
 			r.write.Lock()
-			lost = WriteFrame(r.sock, t, buf[:n])
+			lost = WriteFrame(r.out, t, buf[:n])
 			r.write.Unlock()
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && !r.ending.Load() {
@@ -288,7 +290,7 @@ func (r *runner) copy(t Type, from *os.File) {
 func (r *runner) send(t Type, v any) error {
 	r.write.Lock()
 	defer r.write.Unlock()
-	return writeJSON(r.sock, t, v)
+	return writeJSON(r.out, t, v)
 }
 
 func writeJSON(w io.Writer, t Type, v any) error {

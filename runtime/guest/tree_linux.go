@@ -86,3 +86,14 @@ func strike(pids []int) {
 
 // pause between two looks at the process table.
 const strikePause = time.Millisecond
+
+// parseStart reads the start time, in clock ticks since boot, from /proc/PID/stat.
+func parseStart(stat []byte) (uint64, bool) {
+	i := bytes.LastIndexByte(stat, ')')
+	f := bytes.Fields(stat[i+1:])
+	if i < 0 || len(f) < 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(f[19]), 10, 64)
+	return n, err == nil
+}

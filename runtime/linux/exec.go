@@ -5,78 +5,22 @@ package linux
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"nod"
-	"nod/runtime"
-	"nod/runtime/guest"
-
 	"golang.org/x/sys/unix"
+
+	"nod"
+	"nod/runtime/guest"
+	"nod/runtime/lease"
 )
 
-// environ is what every command has unless its Env says otherwise. The proxy's
-// variables are a convenience: there is no other way out.
-var environ = map[string]string{
-	"PATH":   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	"HOME":   runtime.HomePath,
-	"USER":   "agent",
-	"TMPDIR": "/tmp",
-	"LANG":   "C.UTF-8",
-
-	"HTTPS_PROXY": proxyURL, "https_proxy": proxyURL,
-	"HTTP_PROXY": proxyURL, "http_proxy": proxyURL,
-	"ALL_PROXY": proxyURL, "all_proxy": proxyURL,
-	"NO_PROXY": noProxy, "no_proxy": noProxy,
-	"NODE_USE_ENV_PROXY": "1",
-}
-
-const (
-	proxyURL = "http://" + runtime.ProxyAddress
-	noProxy  = "localhost,127.0.0.1,::1"
-)
-
-// guestCommand checks c and completes its environment.
-func guestCommand(c nod.Command) ([]byte, error) {
-	if len(c.Argv) == 0 || c.Argv[0] == "" {
-		return nil, nod.E(nod.Invalid, "the command is empty", nil)
-	}
-	g := guest.Command{Argv: c.Argv, Dir: c.Dir}
-	if g.Dir == "" {
-		g.Dir = runtime.WorkspacePath
-	}
-	if !strings.HasPrefix(g.Dir, "/") {
-		return nil, nod.E(nod.Invalid, "a command's directory must be absolute", nil)
-	}
-	env := maps.Clone(environ)
-	maps.Copy(env, c.Env)
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {
-			return nil, nod.E(nod.Invalid, "a command's environment has a malformed variable", nil)
-		}
-		g.Env = append(g.Env, k+"="+env[k])
-	}
-	for _, a := range append([]string{g.Dir}, g.Argv...) {
-		if strings.ContainsRune(a, 0) {
-			return nil, nod.E(nod.Invalid, "a command's argument has a zero byte", nil)
-		}
-	}
-	payload, err := json.Marshal(g)
-	if err != nil {
-		return nil, nod.E(nod.Internal, "the command has no form", err)
-	}
-	if len(payload) > guest.MaxPayload {
-		return nil, nod.E(nod.TooLarge, "the command is longer than 2 MiB", nil)
-	}
-	return payload, nil
-}
+// sweepPatience is how long PID 1 has to end what a runner left, before it is
+// killed itself.
+const sweepPatience = 6 * time.Second
 
 // exec has PID 1 start a runner on a socket of its own, and the runner the command.
 func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error) {
-	payload, err := guestCommand(c)
+	payload, err := lease.Encode(c)
 	if err != nil {
 		return nil, err
 	}
@@ -86,20 +30,34 @@ func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error)
 	if err != nil {
 		return nil, nod.E(nod.Unavailable, "no socket for the command", err)
 	}
-	p := newProcess(i, own)
-	sendErr := i.control.send(guest.FrameExec, binary.BigEndian.AppendUint64(nil, p.number), other)
+	number := i.execs.Add(1)
+	sendErr := i.control.send(guest.FrameExec, binary.BigEndian.AppendUint64(nil, number), other)
 	_ = other.Close() // the guest has its own
 	if sendErr != nil {
-		return nil, p.abandon(nod.E(nod.Unavailable, "the environment does not listen", sendErr))
+		_ = own.Close() // nobody is at the other end
+		return nil, nod.E(nod.Unavailable, "the environment does not listen", sendErr)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = own.SetDeadline(time.Unix(1, 0)) })
-	err = p.begin(payload)
-	if !stop() && err == nil {
-		err = nod.E(nod.Unavailable, "the start of the command took too long", ctx.Err())
-	}
+	p, err := lease.Begin(ctx, lease.Config{
+		Conn: own, Log: i.log.With("environment", i.id),
+		Cut:     func() { _ = own.SetDeadline(time.Unix(1, 0)) }, // only a closed socket refuses
+		Recover: func(ctx context.Context, _ uint64) error { return i.recover(ctx, number) },
+	}, payload)
 	if err != nil {
-		return nil, p.abandon(err)
+		return nil, err
 	}
-	go p.receive()
 	return p, nil
+}
+
+// recover ends the exec whose runner broke off: PID 1 sweeps, or ends with
+// everything.
+func (i *instance) recover(ctx context.Context, number uint64) error {
+	if i.ended() {
+		return nil
+	}
+	sweep, cancel := context.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	if err := i.control.sweep(sweep, number); err == nil {
+		return nil
+	}
+	return i.stop(ctx)
 }

@@ -1,6 +1,4 @@
-//go:build linux
-
-package linux
+package lease
 
 import (
 	"errors"
@@ -75,7 +73,7 @@ func (s *stream) Read(b []byte) (int, error) {
 
 // outlet is stdin: Write blocks while a whole window is on its way.
 type outlet struct {
-	p      *process
+	p      *Process
 	mu     sync.Mutex
 	change sync.Cond
 	window int
@@ -85,7 +83,7 @@ type outlet struct {
 
 var errStdinClosed = errors.New("stdin is closed")
 
-func newOutlet(p *process) *outlet {
+func newOutlet(p *Process) *outlet {
 	o := &outlet{p: p, window: guest.Window}
 	o.change.L = &o.mu
 	return o
