@@ -70,8 +70,9 @@ type demoOptions struct {
 	once, json   bool
 	talk         io.Writer // progress and addresses
 	data, errs   io.Writer
-	decisionTime string       // as Config.DecisionTime
-	agent        *AgentConfig // in place of the scripted agent
+	decisionTime string         // as Config.DecisionTime
+	agent        *AgentConfig   // in place of the scripted agent
+	driver       runtime.Driver // in place of the one this system has
 }
 
 // demo is a whole world on loopback.
@@ -167,9 +168,12 @@ func (d *demo) phoneBase() string {
 func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	log := demoLog(o.errs)
 	audit := newEgressLog(log)
-	driver, err := demoDriver(ctx, d.dir, audit, log)
-	if err != nil {
-		return err
+	driver := o.driver
+	if driver == nil {
+		var err error
+		if driver, err = demoDriver(ctx, d.dir, audit, log); err != nil {
+			return err
+		}
 	}
 	d.public = fmt.Sprintf("http://localhost:%d", port)
 	owner, err := d.github(ctx, log)

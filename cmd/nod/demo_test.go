@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"nod"
+	"nod/runtime/plain"
 	"nod/runtime/runtimetest"
 )
 
@@ -54,5 +56,49 @@ func TestDemoGoesFromLabelToPullRequest(t *testing.T) {
 		if _, ok := o.Durations[verb]; !ok {
 			t.Errorf("no duration of %s", verb)
 		}
+	}
+}
+
+// plainDemo starts the demo on the driver that it has where there are no namespaces.
+func plainDemo(t *testing.T, agent *AgentConfig) (*demo, demoOptions, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	o := demoOptions{once: true, json: true, talk: testWriter{t}, data: &out, errs: testWriter{t}, agent: agent}
+	var err error
+	if o.driver, err = plain.New(plain.Config{StateDir: t.TempDir(), OnlyFor: "scripted"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := startDemo(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, o, &out
+}
+
+func TestDemoWithoutIsolationSaysSo(t *testing.T) {
+	d, o, out := plainDemo(t, nil)
+	if err := d.once(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	var got outcome
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.State != nod.TaskReadyForReview || got.Environment.Isolation != "none" || got.Environment.Driver != "plain" {
+		t.Errorf("state %s, environment %+v", got.State, got.Environment)
+	}
+}
+
+// TestNoOtherAgentRunsWithoutIsolation: the plain driver is for the demo's script.
+func TestNoOtherAgentRunsWithoutIsolation(t *testing.T) {
+	d, o, _ := plainDemo(t, &AgentConfig{Argv: []string{nod.GuestPath, "scripted-agent"}})
+	err := d.once(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "without isolation") {
+		t.Errorf("got %v", err)
 	}
 }
