@@ -135,6 +135,7 @@ func (l *Live) leave(why ending) (exit *nod.ExitStatus, exited chan struct{}) {
 			status = nod.ExitStatus{Code: -1}
 		}
 		*exit = status
+		l.dialect.Over()
 	})
 	if why == broken {
 		return exit, exited

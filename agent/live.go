@@ -25,6 +25,9 @@ type Dialect interface {
 	// Interrupt is called once, when a turn is to end early, and returns the line
 	// that says so, if there is one.
 	Interrupt() []byte
+	// Over is called once, when the process and its output have ended and Events
+	// still takes events.
+	Over()
 }
 
 // State is where a session stands. A Dialect changes it inside Change.

@@ -50,6 +50,9 @@ func (s *session) Interrupt() []byte {
 	return raw
 }
 
+// Over has nothing to say: the program ends every call with its turn.
+func (s *session) Over() {}
+
 // Line handles one line of the program.
 func (s *session) Line(raw []byte) bool {
 	l, ok := parse(raw)

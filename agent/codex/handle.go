@@ -1,0 +1,240 @@
+package codex
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"nod"
+	"nod/agent"
+)
+
+// ignored are notifications of which nothing is used; the program is told not to
+// send them.
+func ignored() []string {
+	return []string{"item/agentMessage/delta", "item/plan/delta", "item/commandExecution/outputDelta", "item/fileChange/outputDelta",
+		"item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded", "item/reasoning/textDelta", "turn/diff/updated",
+		"thread/status/changed", "account/rateLimits/updated", "remoteControl/status/changed"}
+}
+
+// Line handles one line of the program.
+func (s *session) Line(raw []byte) bool {
+	var l line
+	if !decode(raw, &l) {
+		return false
+	}
+	switch {
+	case l.Method == "" && l.hasID():
+		s.answered(l)
+	case l.Method != "" && l.hasID():
+		s.asked(l)
+	case l.Method != "":
+		s.noted(l)
+	}
+	return true
+}
+
+// answered handles the answer to a request of ours.
+func (s *session) answered(l line) {
+	n, err := strconv.ParseInt(string(l.ID), 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	then := s.pending[n]
+	delete(s.pending, n)
+	s.mu.Unlock()
+	if then != nil {
+		then(l.Result, l.Error)
+	}
+}
+
+// noted handles a notification.
+func (s *session) noted(l line) {
+	var p params
+	switch l.Method {
+	case "thread/started":
+		var t thread
+		if decode(l.Params, &t) {
+			s.foreign(t.Thread.ID)
+		}
+		return
+	case "mcpServer/startupStatus/updated":
+		s.Fail(refuse("starts an MCP server that was not configured"))
+		return
+	case "turn/started", "turn/completed", "item/started", "item/completed", "item/fileChange/patchUpdated", "thread/tokenUsage/updated",
+		"error", "serverRequest/resolved", "hook/started":
+	default:
+		return
+	}
+	if !decode(l.Params, &p) || s.ID() == "" || p.Thread != s.ID() {
+		return // of a thread that is told to be none of ours when it starts
+	}
+	switch l.Method {
+	case "turn/started":
+		var t turn
+		if decode(p.Turn, &t) {
+			s.began(t.ID)
+		}
+	case "turn/completed":
+		var t turn
+		if decode(p.Turn, &t) {
+			s.finished(t)
+		}
+	case "item/started":
+		s.begins(p.Item)
+	case "item/completed":
+		s.ends(p.Item)
+	case "item/fileChange/patchUpdated":
+		s.changes(p.ItemID, object("changes", p.Changes))
+	case "thread/tokenUsage/updated":
+		s.spends(p)
+	case "serverRequest/resolved":
+		s.Withdraw(string(p.RequestID))
+	case "hook/started":
+		s.Fail(refuse("runs a hook that was not configured"))
+	case "error":
+		if p.Error != nil {
+			s.Emit(nod.EventAgentError, nod.AgentError{Text: p.Error.text()})
+		}
+	}
+}
+
+// foreign ends the session when the program opens a thread that nobody asked for:
+// what happens there would not be told.
+func (s *session) foreign(id string) {
+	if ours := s.ID(); ours != "" && id != ours {
+		s.Fail(refuse("opened a thread of its own"))
+	}
+}
+
+func (e *turnError) text() string {
+	if e.Details != "" {
+		return e.Message + ": " + e.Details
+	}
+	return e.Message
+}
+
+// begins handles an item that starts.
+func (s *session) begins(raw json.RawMessage) {
+	var i item
+	if !decode(raw, &i) {
+		return
+	}
+	tool, input, ok := i.call(raw)
+	if !ok || i.ID == "" {
+		return
+	}
+	s.mu.Lock()
+	_, twice := s.calls[i.ID]
+	if !twice {
+		s.calls[i.ID] = &call{tool: tool, input: input}
+	}
+	s.mu.Unlock()
+	if twice {
+		s.changes(i.ID, input)
+		return
+	}
+	s.Emit(nod.EventToolCall, nod.ToolCall{ID: i.ID, Tool: tool, Input: input})
+}
+
+// changes notes that an open call is another one than before. Whoever was asked
+// about it saw something else: settle refuses it.
+func (s *session) changes(id string, input json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[id]; c != nil {
+		c.input = input
+	}
+}
+
+// ends handles an item that is complete.
+func (s *session) ends(raw json.RawMessage) {
+	var i item
+	if !decode(raw, &i) {
+		return
+	}
+	if i.Type == "agentMessage" && i.Text != "" {
+		s.said = i.Text
+		s.Emit(nod.EventMessage, nod.Message{Text: i.Text})
+		return
+	}
+	tool, input, ok := i.call(raw)
+	if !ok || i.ID == "" {
+		return
+	}
+	s.mu.Lock()
+	c := s.calls[i.ID]
+	delete(s.calls, i.ID)
+	left := len(s.calls)
+	s.mu.Unlock()
+	if c == nil {
+		if !i.ran(tool) {
+			return // it was closed when its turn ended
+		}
+		c = &call{}
+	}
+	s.Emit(nod.EventToolResult, i.result(c))
+	if i.ran(tool) && !(c.allowed && same(c.shown, input)) {
+		s.Fail(refuse("did something that nobody allowed"))
+	}
+	s.Change(func(st *agent.State) {
+		if st.Idle && st.Background != left {
+			st.Background, st.Since = left, now()
+		}
+	})
+}
+
+// ran reports whether a command or a change, complete as i says, had an effect.
+func (i item) ran(tool string) bool {
+	if tool != toolShell && tool != toolPatch {
+		return false
+	}
+	return i.Status == "completed" || i.ExitCode != nil && *i.ExitCode >= 0
+}
+
+func (i item) result(c *call) nod.ToolResult {
+	r := nod.ToolResult{ID: i.ID, IsError: i.Status != "completed" && i.Status != "" || i.ExitCode != nil && *i.ExitCode != 0}
+	if i.Output != nil {
+		r.Text = *i.Output
+	}
+	if r.Text != "" || !r.IsError {
+		return r
+	}
+	switch {
+	case i.Status == "declined" && c.reason != "":
+		r.Text = "Denied: " + c.reason
+	case i.ExitCode != nil:
+		r.Text = "exit code " + strconv.Itoa(*i.ExitCode)
+	default:
+		r.Text = i.Status
+	}
+	return r
+}
+
+// spends adds one call of the model. The same total again is the same call.
+func (s *session) spends(p params) {
+	if p.Usage.Total == s.used {
+		return
+	}
+	s.used = p.Usage.Total
+	s.mu.Lock()
+	current := s.turn
+	s.mu.Unlock()
+	if p.TurnID != current {
+		return
+	}
+	s.models++
+	s.spent.Input = add(s.spent.Input, p.Usage.Last.Input)
+	s.spent.Output = add(s.spent.Output, p.Usage.Last.Output)
+}
+
+// add adds what a program says it used; nothing negative, and never past the end.
+func add(sum, n int64) int64 {
+	if n < 0 {
+		return sum
+	}
+	if sum += n; sum < 0 {
+		return 1<<63 - 1
+	}
+	return sum
+}

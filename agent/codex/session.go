@@ -1,0 +1,185 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"nod"
+	"nod/agent"
+)
+
+// session is what this package adds to a live process: the lines, and what is
+// open.
+type session struct {
+	*agent.Live
+	cfg  Config
+	spec nod.AgentSpec
+
+	mu      sync.Mutex
+	next    int64                                      // id of our next request
+	pending map[int64]func(json.RawMessage, *rpcError) // what our requests wait for
+	calls   map[string]*call                           // open tool calls by item id
+	turn    string                                     // id of the turn under way
+	last    string                                     // id of the turn that ended last
+	turns   map[string]string                          // turn by message that a turn has taken
+	halting bool                                       // no turn may go on
+
+	// Of the reader's goroutine alone.
+	used   tokens // the thread's total
+	spent  tokens // of the turn under way
+	models int    // calls of the model in it
+	said   string // the agent's last words in it
+}
+
+// call is one tool call that has begun.
+type call struct {
+	tool    string
+	input   json.RawMessage
+	shown   json.RawMessage // input as it was when it was asked about
+	allowed bool
+	reason  string // why it was denied
+}
+
+func newSession(cfg Config, spec nod.AgentSpec, proc nod.Process) *session {
+	s := &session{cfg: cfg, spec: spec, next: 1, pending: map[int64]func(json.RawMessage, *rpcError){}, calls: map[string]*call{}, turns: map[string]string{}}
+	s.Live = agent.NewLive(cfg.Name, cfg.Limits, cfg.Log, spec.Approve, proc, s)
+	return s
+}
+
+// request makes a request whose answer goes to then, on the reader's goroutine.
+func (s *session) request(method string, params any, then func(json.RawMessage, *rpcError)) (id string, raw []byte, err error) {
+	s.mu.Lock()
+	n := s.next
+	s.next++
+	s.pending[n] = then
+	s.mu.Unlock()
+	raw, err = encode(map[string]any{"id": n, "method": method, "params": params})
+	if err != nil {
+		s.mu.Lock()
+		delete(s.pending, n)
+		s.mu.Unlock()
+	}
+	return strconv.FormatInt(n, 10), raw, err
+}
+
+// ask sends a request.
+func (s *session) ask(method string, params any, then func(json.RawMessage, *rpcError)) {
+	_, raw, err := s.request(method, params, then)
+	s.reply(raw, err)
+}
+
+func (s *session) reply(raw []byte, err error) {
+	if err != nil {
+		s.Fail(err)
+		return
+	}
+	s.Send(raw)
+}
+
+// Instruct sends another message. While a turn runs it is folded into it. It is a
+// Conflict once the session has begun to end.
+func (s *session) Instruct(ctx context.Context, text string) error {
+	return s.say(ctx, text, nil)
+}
+
+// say sends a message; then, if any, gets what was answered to it.
+func (s *session) say(ctx context.Context, text string, then func(*rpcError)) error {
+	if text == "" {
+		return nod.E(nod.Invalid, "the message is empty", nil)
+	}
+	var key string
+	key, raw, err := s.request("turn/start", map[string]any{"threadId": s.ID(), "input": words(text)}, func(result json.RawMessage, e *rpcError) {
+		s.taken(key, result, e)
+		if then != nil {
+			then(e)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return s.Say(ctx, key, raw)
+}
+
+func words(text string) any { return []any{map[string]string{"type": "text", "text": text}} }
+
+// taken handles the answer to a message: the turn that took it, new or under way.
+func (s *session) taken(key string, result json.RawMessage, e *rpcError) {
+	var r struct {
+		Turn turn `json:"turn"`
+	}
+	if e == nil && decode(result, &r) && r.Turn.ID != "" {
+		s.mu.Lock()
+		s.turns[key] = r.Turn.ID
+		over := r.Turn.ID == s.last
+		s.mu.Unlock()
+		if !over {
+			s.began(r.Turn.ID)
+			return
+		}
+	}
+	if e != nil {
+		s.Emit(nod.EventAgentError, nod.AgentError{Text: "the agent did not take a message: " + agent.Clean(e.Message, 200)})
+	}
+	s.Change(func(st *agent.State) { delete(st.Unanswered, key) })
+}
+
+// began notes the turn that is under way.
+func (s *session) began(id string) {
+	s.mu.Lock()
+	if id == "" || id == s.turn || id == s.last {
+		s.mu.Unlock()
+		return
+	}
+	s.turn = id
+	halting := s.halting
+	s.mu.Unlock()
+	s.spent, s.models, s.said = tokens{}, 0, ""
+	s.Change(func(st *agent.State) { st.Idle = false })
+	if halting {
+		s.ask("turn/interrupt", map[string]string{"threadId": s.ID(), "turnId": id}, func(json.RawMessage, *rpcError) {})
+	}
+}
+
+// Interrupt is the line that ends the turn under way, or else what it left running.
+func (s *session) Interrupt() []byte {
+	s.mu.Lock()
+	s.halting = true
+	id := s.turn
+	s.mu.Unlock()
+	method, params := "turn/interrupt", map[string]string{"threadId": s.ID(), "turnId": id}
+	if id == "" {
+		method, params = "thread/backgroundTerminals/clean", map[string]string{"threadId": s.ID()}
+	}
+	_, raw, err := s.request(method, params, func(json.RawMessage, *rpcError) {})
+	if err != nil {
+		return nil // it is made of strings
+	}
+	return raw
+}
+
+// Over closes the calls that the program's end left open.
+func (s *session) Over() {
+	s.close(func(*call) bool { return true }, "It did not end before the agent did.")
+}
+
+// close ends the open calls that match, and returns how many are left.
+func (s *session) close(match func(*call) bool, why string) int {
+	s.mu.Lock()
+	var ids []string
+	for id, c := range s.calls {
+		if match(c) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		delete(s.calls, id)
+	}
+	left := len(s.calls)
+	s.mu.Unlock()
+	for _, id := range ids {
+		s.Emit(nod.EventToolResult, nod.ToolResult{ID: id, Text: why, IsError: true})
+	}
+	return left
+}
