@@ -98,17 +98,30 @@ type SwapLabel struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
-// PushBranch is the intent of EffectPush: Branch to exactly SHA, from Old ("" when
-// the branch must not exist yet), fast-forward only. The outcome is a PushOutcome.
+// SignMode is who signs the commits that go to GitHub.
+type SignMode string
+
+const (
+	SignSSH    SignMode = "ssh"    // nod, with its own key: the prepared commits are pushed as they are
+	SignGitHub SignMode = "github" // GitHub, for the App: the prepared commits are made anew there
+)
+
+// PushBranch is the intent of EffectPush: Branch to exactly SHA, or to what GitHub
+// makes of it, from Old ("" when the branch must not exist yet), fast-forward only.
+// The outcome is a PushOutcome.
 type PushBranch struct {
-	Branch string `json:"branch"`
-	SHA    string `json:"sha"`
-	Old    string `json:"old,omitempty"`
+	Branch string   `json:"branch"`
+	SHA    string   `json:"sha"`
+	Old    string   `json:"old,omitempty"`
+	Base   string   `json:"base,omitempty"` // what the commits follow; GitHub has it
+	Sign   SignMode `json:"sign,omitempty"` // empty is SignSSH
 }
 
 // PushOutcome is where the branch was read back.
 type PushOutcome struct {
 	SHA string `json:"sha"`
+	// Published holds the commit on GitHub for each prepared one, where they differ.
+	Published map[string]string `json:"published,omitempty"`
 }
 
 // OpenPullRequest is the intent of EffectOpenPR. The outcome is a PullRequest. An

@@ -55,6 +55,24 @@ type Revision struct {
 	UpdatedAt   time.Time     `json:"updated_at"`
 }
 
+// Published is the head commit as GitHub holds it: SHA itself, unless GitHub signed
+// the commits anew.
+func (r Revision) Published() string {
+	if n := len(r.Commits); n > 0 {
+		return r.Commits[n-1].OnGitHub()
+	}
+	return r.SHA
+}
+
+// Publish takes down which commit GitHub holds for each prepared one.
+func (r *Revision) Publish(published map[string]string) {
+	commits := append([]Commit(nil), r.Commits...)
+	for i := range commits {
+		commits[i].Published = published[commits[i].SHA]
+	}
+	r.Commits = commits
+}
+
 // On applies event on, or returns a Conflict error and leaves r unchanged.
 func (r *Revision) On(on RevisionEvent) error {
 	to, err := RevisionMachine.Next(r.State, on)
@@ -73,6 +91,32 @@ type Commit struct {
 	Subject  string   `json:"subject"` // untrusted
 	Message  string   `json:"message"` // untrusted, whole
 	Verified bool     `json:"verified"`
+
+	// Published is the commit that GitHub made of this one, with the same tree,
+	// message and, made likewise, parents. Empty: it is there as SHA, or not at all.
+	Published string `json:"published,omitempty"`
+}
+
+// OnGitHub is the commit's id there once it is published.
+func (c Commit) OnGitHub() string {
+	if c.Published != "" {
+		return c.Published
+	}
+	return c.SHA
+}
+
+// CommitChange is a prepared commit with what it changes against its one parent.
+type CommitChange struct {
+	Commit  Commit
+	Changes []TreeChange
+}
+
+// TreeChange is one path that a commit changes.
+type TreeChange struct {
+	Path string // untrusted, any bytes but NUL
+	Mode string // as git writes it, six digits; "" where the path is gone
+	Blob string // object id; "" where the path is gone
+	Size int64  // bytes
 }
 
 // FileChange is one path that differs between base and head.

@@ -86,6 +86,14 @@ func (s *Server) AddSigningKey(login, authorizedKey string) error {
 	return s.withUser(login, func(u *user) error { u.keys = append(u.keys, key); return nil })
 }
 
+// SignsForApps says whether commits that the App makes through the API are signed, as
+// they are from the start.
+func (s *Server) SignsForApps(signs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsigned = !signs
+}
+
 // UserToken returns a token that acts as a person, for REST and for git.
 func (s *Server) UserToken(login string) (nod.Secret, error) {
 	var made nod.Secret

@@ -3,6 +3,7 @@ package githubsim
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,6 +25,20 @@ func getRef(c *call) (int, any, error) {
 		return 0, nil, errNotFound
 	}
 	return http.StatusOK, refJSON(c, ref, refs[ref]), nil
+}
+
+func matchingRefs(c *call) (int, any, error) {
+	refs, err := c.refs(c.repo)
+	if err != nil {
+		return 0, nil, err
+	}
+	out := []obj{}
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		if strings.HasPrefix(name, "refs/"+c.r.PathValue("ref")) {
+			out = append(out, refJSON(c, name, refs[name]))
+		}
+	}
+	return http.StatusOK, paginate(c, out), nil
 }
 
 func createRef(c *call) (int, any, error) {
@@ -214,7 +229,7 @@ func createGitCommit(c *call) (int, any, error) {
 	cm := commit{tree: in.Tree, parents: in.Parents, message: in.Message,
 		author: person{c.by.login, c.by.noreply(), c.stamp()}, committer: person{"GitHub", webFlowEmail, c.stamp()}}
 	sign := &c.webFlow
-	if in.Author != nil || in.Committer != nil || c.by.kind != "Bot" {
+	if in.Author != nil || in.Committer != nil || c.by.kind != "Bot" || c.unsigned {
 		sign, cm.committer = nil, cm.author
 	}
 	if in.Author != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // maxBody is how long a JSON request may be, in bytes.
-const maxBody = 1 << 20
+const maxBody = 44 << 20
 
 // apiError is an error in GitHub's JSON shape.
 type apiError struct {
@@ -302,6 +302,7 @@ func (s *Server) apiMux() http.Handler {
 	at("GET /repos/{owner}/{repo}/branches", readCode, listBranches)
 	at("GET /repos/{owner}/{repo}/branches/{branch...}", readCode, getBranch)
 	at("GET /repos/{owner}/{repo}/git/ref/{ref...}", readCode, getRef)
+	at("GET /repos/{owner}/{repo}/git/matching-refs/{ref...}", readCode, matchingRefs)
 	at("POST /repos/{owner}/{repo}/git/refs", writeCode, createRef)
 	at("PATCH /repos/{owner}/{repo}/git/refs/{ref...}", writeCode, updateRef)
 	at("DELETE /repos/{owner}/{repo}/git/refs/{ref...}", writeCode, deleteRef)

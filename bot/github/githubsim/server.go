@@ -50,6 +50,7 @@ type Server struct {
 	tokens        map[string]*token
 	faults        []*Fault
 	requests      []Request
+	unsigned      bool // commits by the App are left unsigned
 
 	closing context.CancelFunc
 	ended   context.Context
@@ -182,6 +183,7 @@ const (
 type Fault struct {
 	Method string // empty matches every method
 	Path   string // substring of the path without /api/v3; empty matches every path
+	Skip   int    // matching requests that are let through first
 	Times  int    // 0 counts as 1
 	Cut    Cut    // when set, Status, Header and Body are not used
 	Status int
@@ -202,6 +204,10 @@ func (s *Server) takeFault(method, path string) *Fault {
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
 		if f.Times > 0 && (f.Method == "" || f.Method == method) && strings.Contains(path, f.Path) {
+			if f.Skip > 0 {
+				f.Skip--
+				continue
+			}
 			f.Times--
 			return f
 		}
