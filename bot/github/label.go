@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -57,7 +58,7 @@ func (p SwapLabels) Perform(ctx context.Context, t nod.Task, e nod.Effect) (json
 		if err := p.ensure(ctx, client, t.Repo, in.Add); err != nil {
 			return nil, p.fault(act, err)
 		}
-		if _, _, err := client.Issues.AddLabelsToIssue(ctx, t.Repo.Owner, t.Repo.Name, in.Issue, []string{in.Add}); err != nil {
+		if err := addLabel(ctx, client, t.Repo, in.Issue, in.Add); err != nil {
 			return nil, p.fault(act, err)
 		}
 	}
@@ -90,6 +91,18 @@ func (p SwapLabels) Lookup(ctx context.Context, t nod.Task, e nod.Effect) (json.
 		return nil, nil
 	}
 	return outcome(LabelOutcome{set})
+}
+
+// addLabel sends the labels as GitHub's description has them, in an object; go-github
+// sends a bare array.
+func addLabel(ctx context.Context, client *gh.Client, repo nod.Repo, number int, name string) error {
+	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", repo.Owner, repo.Name, number)
+	req, err := client.NewRequest(http.MethodPost, path, map[string][]string{"labels": {name}})
+	if err != nil {
+		return err
+	}
+	_, err = client.Do(ctx, req, nil)
+	return err
 }
 
 func labelsOf(ctx context.Context, client *gh.Client, repo nod.Repo, number int) ([]string, error) {

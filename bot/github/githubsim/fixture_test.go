@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nod/bot/github/githubsim"
+	"nod/bot/github/openapitest"
 )
 
 // clock is a settable clock.
@@ -86,7 +87,8 @@ func (w *world) asUser(login string) *gh.Client {
 
 func (w *world) withToken(token string) *gh.Client {
 	w.Helper()
-	c := gh.NewClient(&http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).WithAuthToken(token)
+	transport := openapitest.Watch(w, &http.Transport{DisableKeepAlives: true}, w.base)
+	c := gh.NewClient(&http.Client{Timeout: 30 * time.Second, Transport: transport}).WithAuthToken(token)
 	var err error
 	c.BaseURL, err = c.BaseURL.Parse(w.base + "/")
 	w.ok(err)

@@ -8,10 +8,20 @@ import (
 )
 
 func getApp(c *call) (int, any, error) {
-	return http.StatusOK, obj{"id": c.app.id, "slug": c.app.slug, "name": c.app.slug, "node_id": nodeID("A", c.app.id),
-		"owner": nil, "permissions": appGrant(), "events": []string{"issues", "issue_comment", "pull_request", "push"},
-		"html_url": c.base + "/apps/" + c.app.slug, "external_url": c.base, "installations_count": len(c.installations)}, nil
+	out := c.appJSON()
+	out["installations_count"] = len(c.installations)
+	return http.StatusOK, out, nil
 }
+
+// appJSON is the App as everybody sees it. GitHub owns it, as far as anyone can tell.
+func (s *Server) appJSON() obj {
+	return obj{"id": s.app.id, "slug": s.app.slug, "name": s.app.slug, "node_id": nodeID("A", s.app.id), "client_id": "Iv1." + itoa(int(s.app.id)),
+		"owner": s.userJSON(s.users["web-flow"]), "permissions": appGrant(), "events": appEvents, "description": nil,
+		"html_url": s.base + "/apps/" + s.app.slug, "external_url": s.base, "created_at": when(epoch), "updated_at": when(epoch)}
+}
+
+// appEvents is what the App is told of.
+var appEvents = []string{"issues", "issue_comment", "pull_request", "push"}
 
 func listInstallations(c *call) (int, any, error) {
 	out := []obj{}
@@ -142,13 +152,13 @@ func getUser(c *call) (int, any, error) {
 	if u == nil {
 		return 0, nil, errNotFound
 	}
-	return http.StatusOK, c.userJSON(u), nil
+	return http.StatusOK, c.accountJSON(u), nil
 }
 
 func getUserByID(c *call) (int, any, error) {
 	for _, u := range c.users {
 		if u.id == int64(c.int("id")) {
-			return http.StatusOK, c.userJSON(u), nil
+			return http.StatusOK, c.accountJSON(u), nil
 		}
 	}
 	return 0, nil, errNotFound

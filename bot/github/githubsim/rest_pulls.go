@@ -55,8 +55,8 @@ func createPull(c *call) (int, any, error) {
 
 // fullPull has what only the single pull request has.
 func (c *call) fullPull(i *issue) obj {
-	out := c.pullJSON(c.repo, i)
-	out["mergeable"] = !i.closed
+	out := c.pullJSON(c.repo, i).with(0, "additions", "deletions", "changed_files", "review_comments", "commits")
+	out["mergeable"], out["mergeable_state"], out["maintainer_can_modify"] = !i.closed, "unknown", false
 	if list, err := c.commits(c.repo, i.pull.baseSHA, i.pull.headSHA); err == nil {
 		out["commits"] = len(list)
 	}
