@@ -73,7 +73,7 @@ func (s *session) noted(l line) {
 	case "turn/started":
 		var t turn
 		if decode(p.Turn, &t) {
-			s.began(t.ID)
+			s.began(t.ID, true)
 		}
 	case "turn/completed":
 		var t turn

@@ -22,6 +22,7 @@ type session struct {
 	pending map[int64]func(json.RawMessage, *rpcError) // what our requests wait for
 	calls   map[string]*call                           // open tool calls by item id
 	turn    string                                     // id of the turn under way
+	runs    bool                                       // it has started, so that it can be interrupted
 	last    string                                     // id of the turn that ended last
 	turns   map[string]string                          // turn by message that a turn has taken
 	halting bool                                       // no turn may go on
@@ -115,7 +116,7 @@ func (s *session) taken(key string, result json.RawMessage, e *rpcError) {
 		over := r.Turn.ID == s.last
 		s.mu.Unlock()
 		if !over {
-			s.began(r.Turn.ID)
+			s.began(r.Turn.ID, false)
 			return
 		}
 	}
@@ -125,34 +126,47 @@ func (s *session) taken(key string, result json.RawMessage, e *rpcError) {
 	s.Change(func(st *agent.State) { delete(st.Unanswered, key) })
 }
 
-// began notes the turn that is under way.
-func (s *session) began(id string) {
+// began notes the turn that is under way; runs says that it has started.
+func (s *session) began(id string, runs bool) {
 	s.mu.Lock()
-	if id == "" || id == s.turn || id == s.last {
+	if id == "" || id == s.last || id == s.turn && !runs {
 		s.mu.Unlock()
 		return
 	}
-	s.turn = id
-	halting := s.halting
+	fresh := id != s.turn
+	s.turn, s.runs = id, runs
+	halt := runs && s.halting
 	s.mu.Unlock()
-	s.spent, s.models, s.said = tokens{}, 0, ""
-	s.Change(func(st *agent.State) { st.Idle = false })
-	if halting {
-		s.ask("turn/interrupt", map[string]string{"threadId": s.ID(), "turnId": id}, func(json.RawMessage, *rpcError) {})
+	if fresh {
+		s.spent, s.models, s.said = tokens{}, 0, ""
+		s.Change(func(st *agent.State) { st.Idle = false })
+	}
+	if halt {
+		s.reply(s.interrupt(id))
 	}
 }
 
-// Interrupt is the line that ends the turn under way, or else what it left running.
+// interrupt is the line that ends a turn.
+func (s *session) interrupt(id string) ([]byte, error) {
+	_, raw, err := s.request("turn/interrupt", map[string]string{"threadId": s.ID(), "turnId": id}, func(json.RawMessage, *rpcError) {})
+	return raw, err
+}
+
+// Interrupt is the line that ends the turn under way, or else what it left
+// running. A turn that was taken and has not started is interrupted when it does.
 func (s *session) Interrupt() []byte {
 	s.mu.Lock()
 	s.halting = true
-	id := s.turn
+	id, runs := s.turn, s.runs
 	s.mu.Unlock()
-	method, params := "turn/interrupt", map[string]string{"threadId": s.ID(), "turnId": id}
-	if id == "" {
-		method, params = "thread/backgroundTerminals/clean", map[string]string{"threadId": s.ID()}
+	var raw []byte
+	var err error
+	switch {
+	case id == "":
+		_, raw, err = s.request("thread/backgroundTerminals/clean", map[string]string{"threadId": s.ID()}, func(json.RawMessage, *rpcError) {})
+	case runs:
+		raw, err = s.interrupt(id)
 	}
-	_, raw, err := s.request(method, params, func(json.RawMessage, *rpcError) {})
 	if err != nil {
 		return nil // it is made of strings
 	}

@@ -39,7 +39,7 @@ func (s *session) conclude(t turn) {
 	s.Emit(nod.EventAgentUsage, nod.Usage{InputTokens: s.spent.Input, OutputTokens: s.spent.Output})
 	s.Emit(nod.EventResult, r)
 	s.mu.Lock()
-	s.turn, s.last = "", t.ID
+	s.turn, s.runs, s.last = "", false, t.ID
 	left := len(s.calls)
 	var took []string
 	for key, id := range s.turns {

@@ -27,6 +27,8 @@ type Step struct {
 	Hang   bool              // after the first item, until the client leaves or Close
 	Cut    bool              // the connection is dropped after the first item
 	Sticky bool              // answer every later request with it too
+	// Then, when set, makes the step from the request's body.
+	Then func(body []byte) Step
 }
 
 // Call is one tool call. With Input set it is a custom tool's, whose input is
@@ -78,6 +80,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Unlock()
 	switch {
 	case main:
+		if step.Then != nil {
+			step = step.Then(body)
+		}
 		s.answer(w, r, step, n)
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models"):
 		modelserver.Reply(w, http.StatusOK, map[string]any{"object": "list", "data": []any{}, "models": []any{}})
