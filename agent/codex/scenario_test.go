@@ -320,7 +320,7 @@ func TestAFinishedTurnWaitsForItsBackgroundCommand(t *testing.T) {
 func TestInputToARunningCommandDoesNotEscapeTheApprover(t *testing.T) {
 	id := regexp.MustCompile(`session ID (\d+)`)
 	r := newReal(t, []openaimock.Step{
-		step(openaimock.Call{Name: "exec_command", Args: map[string]any{"cmd": "cat > got.txt", "yield_time_ms": 250}}),
+		step(openaimock.Call{Name: "exec_command", Args: map[string]any{"cmd": `read -r x; printf "%s" "$x" > got.txt; exec tail -f /dev/null`, "yield_time_ms": 250}}),
 		{Then: func(body []byte) openaimock.Step {
 			m := id.FindSubmatch(body)
 			if m == nil {

@@ -11,6 +11,7 @@ import (
 	"nod/agent"
 	"nod/agent/agenttest"
 	"nod/agent/claude"
+	"nod/agent/codex"
 	"nod/runtime"
 	"nod/runtime/egress"
 )
@@ -26,6 +27,27 @@ func (a agents) Start(ctx context.Context, name string, ex nod.Executor, s nod.A
 	return adapter.Start(ctx, ex, s)
 }
 
+// The kinds of agents.
+const (
+	kindClaude   = "claude"
+	kindCodex    = "codex"
+	kindScripted = "scripted"
+)
+
+// kind is the adapter that c means.
+func (c AgentConfig) kind() string {
+	switch {
+	case c.Kind != "":
+		return c.Kind
+	case c.Script != "":
+		return kindScripted
+	}
+	return kindClaude
+}
+
+// keyVariables are where the programs look for their model's key.
+var keyVariables = map[string]string{kindClaude: "ANTHROPIC_API_KEY", kindCodex: codex.KeyVariable, kindScripted: "ANTHROPIC_API_KEY"}
+
 // newAgent makes the adapter of one configured agent. Its model key, if any, is
 // given to its process: the agent can read it (see SECURITY.md).
 func newAgent(name string, c AgentConfig, log *slog.Logger) (agent.Adapter, []nod.Secret, error) {
@@ -38,23 +60,30 @@ func newAgent(name string, c AgentConfig, log *slog.Logger) (agent.Adapter, []no
 			return nil, nil, fmt.Errorf("agents.%s.key_file: %w", name, err)
 		}
 		secrets = append(secrets, key)
-		env["ANTHROPIC_API_KEY"] = key.Reveal()
+		env[keyVariables[c.kind()]] = key.Reveal()
 	}
-	cfg := claude.Config{Argv: c.Argv, Env: env, Log: log}
-	if c.Script == "" {
-		a, err := claude.New(cfg)
-		return a, secrets, err
-	}
-	raw, err := os.ReadFile(c.Script)
-	if err != nil {
-		return nil, nil, nod.E(nod.NotFound, "the script of agent "+name+" cannot be read", err)
-	}
-	script, err := agenttest.Parse(raw)
-	if err != nil {
-		return nil, nil, fmt.Errorf("agents.%s.script_file: %w", name, err)
-	}
-	a, err := agenttest.Adapter(script, cfg)
+	a, err := c.adapter(name, env, log)
 	return a, secrets, err
+}
+
+func (c AgentConfig) adapter(name string, env map[string]string, log *slog.Logger) (agent.Adapter, error) {
+	switch c.kind() {
+	case kindCodex:
+		return codex.New(codex.Config{Argv: c.Argv, Env: env, Model: c.Model, BaseURL: c.BaseURL, Workspace: runtime.WorkspacePath, Log: log})
+	case kindClaude:
+		return claude.New(claude.Config{Argv: c.Argv, Env: env, Log: log})
+	case kindScripted:
+		raw, err := os.ReadFile(c.Script)
+		if err != nil {
+			return nil, nod.E(nod.NotFound, "the script of agent "+name+" cannot be read", err)
+		}
+		script, err := agenttest.Parse(raw)
+		if err != nil {
+			return nil, fmt.Errorf("agents.%s.script_file: %w", name, err)
+		}
+		return agenttest.Adapter(script, claude.Config{Argv: c.Argv, Env: env, Log: log})
+	}
+	return nil, nod.E(nod.Invalid, "agent "+name+" is of no kind that nod knows", nil)
 }
 
 // places turns what the agents need of their environments into mounts and rules.

@@ -63,7 +63,10 @@ type NtfyConfig struct {
 
 // AgentConfig is one agent program.
 type AgentConfig struct {
+	Kind    string            `json:"kind"`        // claude, codex or scripted; default scripted with a script_file, claude without
 	Argv    []string          `json:"argv"`        // the program inside the environment; required unless script_file is set
+	Model   string            `json:"model"`       // the model's name, for codex; its own default when empty
+	BaseURL string            `json:"base_url"`    // of the model API, for codex; default OpenAI's
 	Mounts  map[string]string `json:"mounts"`      // host directory by path inside, read-only
 	Env     map[string]string `json:"env"`         // not for secrets
 	KeyFile string            `json:"key_file"`    // the model API's key
@@ -172,8 +175,15 @@ func (c Config) check() error {
 		return fmt.Errorf("decision_time is not a duration such as \"10m\": %q", c.DecisionTime)
 	}
 	for name, a := range c.Agents {
-		if len(a.Argv) == 0 && a.Script == "" {
+		switch kind := a.kind(); {
+		case kind != kindClaude && kind != kindCodex && kind != kindScripted:
+			return fmt.Errorf("agents.%s.kind is not claude, codex or scripted: %q", name, kind)
+		case (kind == kindScripted) != (a.Script != ""):
+			return fmt.Errorf("agents.%s.script_file goes with the kind scripted, and only with it", name)
+		case len(a.Argv) == 0 && kind != kindScripted:
 			return fmt.Errorf("agents.%s.argv is required", name)
+		case kind != kindCodex && (a.Model != "" || a.BaseURL != ""):
+			return fmt.Errorf("agents.%s: model and base_url are for the kind codex", name)
 		}
 	}
 	for i, r := range c.Repos {
