@@ -238,7 +238,9 @@ func TestRedCheckAsksInsteadOfPublishing(t *testing.T) {
 		if in := c.Open()[0].Input; !strings.Contains(in, "make test") || !strings.Contains(in, "tested") {
 			t.Errorf("the question says %q", in)
 		}
+		w.mu.Lock()
 		w.check = 0
+		w.mu.Unlock()
 		w.answer(nod.Retry, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
 		if w.sessions != 1 {

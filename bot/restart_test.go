@@ -123,8 +123,10 @@ func TestUnknownEffectAsksAPerson(t *testing.T) {
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
 		w.answer(nod.Allow, "")
 		w.until("a person is asked", waitingFor(nod.CauseEffectUnknown))
+		w.mu.Lock()
 		delete(w.lookup, nod.EffectPush)
 		w.branch = "" // the person looked: it had not happened
+		w.mu.Unlock()
 		w.answer(nod.Retry, "")
 		w.until("delivered", in(nod.TaskReadyForReview))
 	})
@@ -210,7 +212,9 @@ func TestEndedTaskPushesNothing(t *testing.T) {
 		w.until("the push is tried", func(nod.Case) bool { return w.tries[nod.EffectPush] > 0 })
 		w.deliver(nod.Occurrence{Kind: nod.IssueClosed, Issue: 1, Sender: ada})
 		w.until("cancelled", in(nod.TaskCancelled))
+		w.mu.Lock()
 		delete(w.fault, nod.EffectPush)
+		w.mu.Unlock()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if w.branch != "" || w.done[nod.EffectPush] != 0 {
