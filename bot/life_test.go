@@ -122,7 +122,7 @@ func TestOneLabelEventStartsOneRun(t *testing.T) {
 			w.label(1, ada)
 		}
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
-		time.Sleep(time.Hour) // several sweeps
+		time.Sleep(11 * time.Minute) // several sweeps
 		synctest.Wait()
 		tasks, err := w.store.Tasks(t.Context())
 		if err != nil || len(tasks) != 1 || w.sessions != 1 {
@@ -162,7 +162,7 @@ func TestOutsidersIssueWaitsForTheOwner(t *testing.T) {
 		w.issue(1, eve)
 		w.label(1, ada)
 		c := w.until("the owner is asked", waitingFor(nod.CauseUntrustedStart))
-		time.Sleep(2 * time.Hour)
+		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		if c = w.task(1); c.Task.State != nod.TaskQueued || w.sessions != 0 || !c.Task.Untrusted {
 			t.Fatalf("state %s, %d sessions, untrusted %v", c.Task.State, w.sessions, c.Task.Untrusted)

@@ -192,7 +192,7 @@ func TestPushOfAClosedDecisionIsNotSent(t *testing.T) {
 		w.mu.Lock()
 		delete(w.fault, nod.EffectNotify)
 		w.mu.Unlock()
-		time.Sleep(time.Hour)
+		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -215,7 +215,7 @@ func TestEndedTaskPushesNothing(t *testing.T) {
 		w.mu.Lock()
 		delete(w.fault, nod.EffectPush)
 		w.mu.Unlock()
-		time.Sleep(time.Hour)
+		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		if w.branch != "" || w.done[nod.EffectPush] != 0 {
 			t.Error("a cancelled task was pushed")
