@@ -133,6 +133,9 @@ type OpenPullRequest struct {
 	Base  string `json:"base"` // branch
 	SHA   string `json:"sha"`  // what head must point at
 	Draft bool   `json:"draft,omitempty"`
+
+	Reviewers []string `json:"reviewers,omitempty"` // logins, or org/team
+	Labels    []string `json:"labels,omitempty"`
 }
 
 // Push is what a phone is told: a short id, a kind and a link, never issue text,

@@ -43,7 +43,10 @@ type RepoSettings struct {
 	Check  []string // command run in the environment for the prepared SHA; empty means none
 	Egress []string // hosts the environment may reach
 	Draft  bool     // open pull requests as drafts
+	Sign   nod.SignMode
 	Rules  policy.Rules
+	// Reviewers and Labels are asked for and set on each pull request.
+	Reviewers, Labels []string
 }
 
 // Ports are the outside things a Bot works with. All are required.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"nod"
 )
@@ -19,7 +21,7 @@ func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, 
 	}
 	switch rev.State {
 	case nod.RevisionPrepared:
-		return b.reviewed(ctx, c)
+		return b.reviewed(ctx, c, set)
 	case nod.RevisionRefused: // and somebody said what to do instead
 		return true, b.begin(ctx, c, set)
 	case nod.RevisionApproved:
@@ -31,7 +33,7 @@ func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, 
 }
 
 // reviewed acts on the answer to Ready to push.
-func (b *Bot) reviewed(ctx context.Context, c nod.Case) (bool, error) {
+func (b *Bot) reviewed(ctx context.Context, c nod.Case, set RepoSettings) (bool, error) {
 	var review *nod.Decision
 	for i, d := range c.Decisions {
 		if d.Kind == nod.Review && d.CommitSHA == c.Revision.SHA {
@@ -47,21 +49,25 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case) (bool, error) {
 			return false, nil
 		}
 		if !allowed {
-			return true, b.refuse(c, ch, why)
+			return true, b.turnDown(c, ch, why)
 		}
 		ch.Revisions = append(ch.Revisions, c.Revision)
 		if err := c.Revision.On(nod.RevisionApprove); err != nil {
 			return false, err
 		}
-		return true, b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(),
-			nod.PushBranch{Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: publishedSHA(*c)})
+		return true, b.intendPush(c, ch, set)
 	})
 	return true, err
 }
 
-// refuse puts the end of a revision that was not allowed into ch. With a reason
+func (b *Bot) intendPush(c *nod.Case, ch *nod.Change, set RepoSettings) error {
+	return b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(), nod.PushBranch{
+		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: publishedSHA(*c), Base: c.Revision.BaseSHA, Sign: set.Sign})
+}
+
+// turnDown puts the end of a revision that was not allowed into ch. With a reason
 // the next run is told it; without one, somebody is asked how to go on.
-func (b *Bot) refuse(c *nod.Case, ch *nod.Change, why string) error {
+func (b *Bot) turnDown(c *nod.Case, ch *nod.Change, why string) error {
 	ch.Revisions = append(ch.Revisions, c.Revision)
 	if err := c.Revision.On(nod.RevisionRefuse); err != nil {
 		return err
@@ -121,17 +127,21 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: the push was refused", push.Error)
 	case !ok: // a person asked for a retry
 		_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
-			return true, b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(),
-				nod.PushBranch{Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: publishedSHA(*c)})
+			return true, b.intendPush(c, ch, set)
 		})
 		return true, err
 	default:
 		return false, nil
 	}
+	var out nod.PushOutcome
+	if err := json.Unmarshal(push.Outcome, &out); err != nil {
+		return false, nod.E(nod.Internal, "the outcome of a push cannot be read", err)
+	}
 	_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 		if err := c.Revision.On(nod.RevisionPush); err != nil {
 			return false, err
 		}
+		c.Revision.Publish(out.Published)
 		ch.Revisions = append(ch.Revisions, c.Revision)
 		return true, b.intendPR(c, ch, set)
 	})
@@ -141,7 +151,8 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 func (b *Bot) intendPR(c *nod.Case, ch *nod.Change, set RepoSettings) error {
 	return b.intend(c, ch, nod.EffectOpenPR, publishKey(*c, "pull"), c.Task.Repo.Key(), nod.OpenPullRequest{
 		Title: b.cfg.Neutralize(c.Revision.Commits[0].Subject), Body: b.pullBody(*c),
-		Head: c.Task.Branch, Base: c.Task.BaseRef, SHA: c.Revision.SHA, Draft: set.Draft})
+		Head: c.Task.Branch, Base: c.Task.BaseRef, SHA: c.Revision.Published(), Draft: set.Draft,
+		Reviewers: set.Reviewers, Labels: set.Labels})
 }
 
 // opened waits for the pull request, reads everything back and only then calls
@@ -176,7 +187,8 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		}
 		c.Revision.PullRequest = seen.PullRequest
 		for i := range c.Revision.Commits {
-			c.Revision.Commits[i].Verified = verified(seen.Commits, c.Revision.Commits[i].SHA)
+			on, ok := onGitHub(seen.Commits, c.Revision.Commits[i])
+			c.Revision.Commits[i].Verified = ok && on.Verified
 		}
 		c.Task.Briefing = ""
 		ch.Revisions = append(ch.Revisions, c.Revision)
@@ -185,33 +197,40 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 	return true, err
 }
 
-func verified(commits []nod.Commit, sha string) bool {
-	for _, c := range commits {
-		if c.SHA == sha {
-			return c.Verified
-		}
+func onGitHub(commits []nod.Commit, c nod.Commit) (nod.Commit, bool) {
+	i := slices.IndexFunc(commits, func(on nod.Commit) bool { return on.SHA == c.OnGitHub() })
+	if i < 0 {
+		return nod.Commit{}, false
 	}
-	return false
+	return commits[i], true
 }
 
 // undelivered says what of a revision GitHub does not show as it should, or "".
 func undelivered(r nod.Revision, d nod.Delivered) string {
 	switch {
-	case d.BranchSHA != r.SHA:
+	case d.BranchSHA != r.Published():
 		return fmt.Sprintf("branch %s is not at the approved commit", r.Branch)
 	case d.PullRequest.Number == 0:
 		return "there is no pull request for " + r.Branch
 	case d.PullRequest.State != "open":
 		return fmt.Sprintf("pull request #%d is %s", d.PullRequest.Number, d.PullRequest.State)
-	case d.PullRequest.HeadSHA != r.SHA:
+	case d.PullRequest.HeadSHA != r.Published():
 		return fmt.Sprintf("pull request #%d is not at the approved commit", d.PullRequest.Number)
 	case d.PullRequest.BaseRef != r.BaseRef:
 		return fmt.Sprintf("pull request #%d goes into %s", d.PullRequest.Number, d.PullRequest.BaseRef)
 	}
+	parent := r.BaseSHA
 	for _, c := range r.Commits {
-		if !verified(d.Commits, c.SHA) {
+		on, ok := onGitHub(d.Commits, c)
+		switch {
+		case !ok:
+			return fmt.Sprintf("GitHub does not show commit %.8s", c.SHA)
+		case on.Tree != c.Tree || !slices.Equal(on.Parents, []string{parent}) || strings.TrimRight(on.Message, "\n") != strings.TrimRight(c.Message, "\n"):
+			return fmt.Sprintf("GitHub shows commit %.8s with another tree, parent or message than was approved", c.SHA)
+		case !on.Verified:
 			return fmt.Sprintf("GitHub does not show commit %.8s as verified", c.SHA)
 		}
+		parent = c.OnGitHub()
 	}
 	return ""
 }

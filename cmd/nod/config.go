@@ -76,6 +76,11 @@ type AgentConfig struct {
 
 // RepoConfig is one repository.
 type RepoConfig struct {
+	Sign nod.SignMode `json:"sign"` // "github" or "ssh"; default: ssh with a commit_author, else github
+	// Reviewers are logins, or teams as org/team, that are asked to review.
+	Reviewers []string `json:"reviewers"`
+	Labels    []string `json:"labels"` // of the pull request
+
 	Repo   string          `json:"repo"`   // owner/name, required
 	Agent  string          `json:"agent"`  // a name in agents, required
 	Check  []string        `json:"check"`  // command for the prepared commit; empty means none
@@ -134,6 +139,12 @@ func (c *Config) defaults() {
 	set(&c.TriggerLabel, "nod")
 	set(&c.SigningKey, filepath.Join(c.StateDir, "signing_key"))
 	set(&c.DecisionTime, nod.ApprovalDeadline.String())
+	for i := range c.Repos {
+		if c.Author.Email != "" {
+			set((*string)(&c.Repos[i].Sign), string(nod.SignSSH))
+		}
+		set((*string)(&c.Repos[i].Sign), string(nod.SignGitHub))
+	}
 	if c.MemoryMiB == 0 {
 		c.MemoryMiB = 4096
 	}
@@ -192,6 +203,12 @@ func (c Config) check() error {
 		}
 		if _, ok := c.Agents[r.Agent]; !ok {
 			return fmt.Errorf("repos[%d].agent %q is not in agents", i, r.Agent)
+		}
+		switch {
+		case r.Sign != nod.SignSSH && r.Sign != nod.SignGitHub:
+			return fmt.Errorf("repos[%d].sign must be \"github\" or \"ssh\", not %q", i, r.Sign)
+		case r.Sign == nod.SignSSH && c.Author.Email == "":
+			return fmt.Errorf("repos[%d].sign \"ssh\" needs commit_author: GitHub takes an SSH signature only from the account that holds the key, and an App's bot holds none", i)
 		}
 		if _, err := policy.Compile(r.Policy); err != nil {
 			return fmt.Errorf("repos[%d].policy: %w", i, err)

@@ -24,7 +24,6 @@ import (
 	"nod/agent/agenttest"
 	"nod/agent/claude"
 	"nod/bot/github/githubsim"
-	"nod/bot/hostgit"
 	"nod/notify/ntfytest"
 	"nod/runtime"
 )
@@ -198,19 +197,11 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	c := Config{
 		GitHub: GitHubConfig{APIURL: d.simURL + "/api/v3/", WebURL: d.simURL, AppID: app.ID, Owners: []int64{owner}},
 		Listen: fmt.Sprintf("127.0.0.1:%d", port), PublicURL: d.public, StateDir: filepath.Join(d.dir, "state"),
-		Author: demoAuthor(app),
-		Ntfy:   NtfyConfig{URL: ntfyURL}, SigningKey: filepath.Join(d.dir, "signing_key"), SoftLimits: true, DecisionTime: o.decisionTime,
+		Ntfy: NtfyConfig{URL: ntfyURL}, SoftLimits: true, DecisionTime: o.decisionTime,
 		Agents: map[string]AgentConfig{name: settings},
 		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: []string{"sh", "test.sh"}}},
 	}
 	c.defaults()
-	public, err := hostgit.GenerateSigningKey(c.SigningKey)
-	if err != nil {
-		return err
-	}
-	if err := d.sim.AddSigningKey(app.Slug+"[bot]", public); err != nil {
-		return err
-	}
 	d.system, err = assemble(ctx, parts{config: c, driver: driver, audit: audit, log: log, observe: d.spent.add,
 		agents:  map[string]agent.Adapter{name: adapter},
 		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token, agents: keys}})
@@ -220,13 +211,6 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	d.close = append(d.close, d.system.Close)
 	d.sim.SetWebhook(fmt.Sprintf("http://127.0.0.1:%d/webhooks/github", port))
 	return nil
-}
-
-// demoAuthor is the account whose key signs in the demo: the App's bot, which the
-// simulated GitHub lets have one.
-func demoAuthor(app githubsim.App) AuthorConfig {
-	login := app.Slug + "[bot]"
-	return AuthorConfig{Name: login, Email: fmt.Sprintf("%d+%s@users.noreply.github.com", app.BotID, login)}
 }
 
 // github starts the simulated GitHub and returns the id of the demo's person.

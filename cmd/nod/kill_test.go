@@ -35,6 +35,13 @@ type outside struct {
 	seen    map[string]bool
 }
 
+// demoAuthor is the account whose key signs here, in mode ssh: the App's bot, which
+// the simulated GitHub lets have one.
+func demoAuthor(app githubsim.App) AuthorConfig {
+	login := app.Slug + "[bot]"
+	return AuthorConfig{Name: login, Email: fmt.Sprintf("%d+%s@users.noreply.github.com", app.BotID, login)}
+}
+
 // childTime bounds everything that waits for a child.
 const childTime = time.Minute
 

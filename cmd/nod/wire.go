@@ -198,7 +198,8 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 		if err != nil {
 			return fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
-		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Rules: rules}
+		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Sign: r.Sign,
+			Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules}
 	}
 	mounts, roots, rules, err := places(c.Agents)
 	if err != nil {
@@ -223,7 +224,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
-			nod.EffectPush: git.Pusher(), nod.EffectNotify: notify.Performer{Publisher: publisher},
+			nod.EffectPush: pushes{ssh: git.Pusher(), github: s.github.Commits(git)}, nod.EffectNotify: notify.Performer{Publisher: publisher},
 		},
 	})
 	return err
