@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"nod"
@@ -43,9 +44,9 @@ type fake struct {
 	inR, outR *io.PipeReader
 	inW, outW *io.PipeWriter
 	errText   string
-	deaf      bool // its kill cannot be proven
-	silent    bool // it answers nothing
-	setUp     int  // exit code of the making of its home
+	deaf      bool        // its kill cannot be proven
+	silent    atomic.Bool // it answers nothing
+	setUp     int         // exit code of the making of its home
 	config    string
 	command   nod.Command
 	ended     sync.Once
@@ -78,7 +79,7 @@ func (f *fake) serve() {
 	for {
 		raw, err := in.ReadString('\n')
 		if err != nil {
-			if !f.silent {
+			if !f.silent.Load() {
 				f.exit(0)
 			}
 			return
@@ -90,7 +91,7 @@ func (f *fake) serve() {
 		}
 		f.heard <- strings.TrimSuffix(raw, "\n")
 		switch {
-		case f.silent || l.Method == "" || !l.hasID():
+		case f.silent.Load() || l.Method == "" || !l.hasID():
 		case f.refuse[l.Method] != "":
 			f.say(fmt.Sprintf(`{"error":{"code":-32600,"message":%q},"id":%s}`, f.refuse[l.Method], l.ID))
 		default:

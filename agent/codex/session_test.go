@@ -265,7 +265,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		change func(f *fake)
 		want   nod.Code
 	}{
-		"silent":       {func(f *fake) { f.silent = true }, nod.Unavailable},
+		"silent":       {func(f *fake) { f.silent.Store(true) }, nod.Unavailable},
 		"no home":      {func(f *fake) { f.setUp = 1 }, nod.Unavailable},
 		"no thread":    {func(f *fake) { f.refuse["thread/start"] = "no" }, nod.Unavailable},
 		"no turn":      {func(f *fake) { f.refuse["turn/start"] = "no" }, nod.Unavailable},
@@ -298,7 +298,7 @@ func TestStopGoesStepByStepAndEveryStepHasALimit(t *testing.T) {
 		"no end":   {func(f *fake) { f.told("turn/interrupt") }, 6 * time.Second},
 		"never cleans": {func(f *fake) {
 			f.told("turn/interrupt")
-			f.silent = true
+			f.silent.Store(true)
 			f.say(ended("interrupted", ""))
 		}, 11 * time.Second},
 	} {
@@ -373,17 +373,16 @@ func TestASessionWaitsForEveryMessageItTook(t *testing.T) {
 		f := newFake(t)
 		s := begin(t, f, yes, nil)
 		synctest.Wait()
-		f.greeting["turn/start"] = `{"turn":{"id":"second","status":"inProgress"}}`
 		events := make(chan []nod.Event)
 		go func() { events <- drain(s) }()
-		f.silent = true // it takes the message only after its turn
+		f.silent.Store(true) // it takes the message only after its turn
 		if err := s.Instruct(t.Context(), "and this"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		f.say(ended("completed", ""))
 		time.Sleep(time.Hour) // of the bubble: it must still be there
-		f.silent = false
+		f.silent.Store(false)
 		f.say(`{"id":5,"result":{"turn":{"id":"second"}}}`, strings.ReplaceAll(note("turn/started", `"turn":{"id":"second"}`), turnID, "second"))
 		f.say(strings.ReplaceAll(completed(`{"type":"agentMessage","id":"m","text":"two"}`), turnID, "second"), strings.ReplaceAll(ended("completed", ""), turnID, "second"))
 		<-events
