@@ -20,6 +20,7 @@ type Config struct {
 	Host         string                   // GitHub host, required
 	Repos        map[string]RepoSettings  // by nod.Repo.Key; a repository that is not here is ignored
 	TriggerLabel string                   // default "nod"
+	Agents       []string                 // every agent's name, sorted
 	Environments string                   // host directory for workspaces, required
 	Tick         time.Duration            // how often timers are looked at; default 1 s
 	SweepEvery   time.Duration            // how often labels are reconciled; default 5 min
@@ -88,13 +89,14 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil:
+	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {
 		return nil, nod.E(nod.Invalid, "the bot lacks "+missing, nil)
 	}
-	for _, kind := range []nod.EffectKind{nod.EffectStatusComment, nod.EffectSwapLabel, nod.EffectPush, nod.EffectOpenPR, nod.EffectNotify} {
+	for _, kind := range []nod.EffectKind{nod.EffectStatusComment, nod.EffectSwapLabel, nod.EffectPush, nod.EffectOpenPR, nod.EffectNotify,
+		nod.EffectReact, nod.EffectReply} {
 		if p.Effects[kind] == nil {
 			return nil, nod.E(nod.Invalid, "the bot has no performer for "+string(kind), nil)
 		}

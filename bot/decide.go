@@ -12,8 +12,8 @@ import (
 
 // accept makes a task of a labelled issue, or of a command in its stead: it reads
 // the issue as it is now, freezes it, asks policy, and writes all that follows
-// in one change, which finishes delivery d too. A note says why nothing came of it.
-func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, d *nod.Delivery) (note string, err error) {
+// in one change, which writes r too. A note says why nothing came of it.
+func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r *receipt) (note string, err error) {
 	latest, err := b.Ledger.TaskOf(ctx, o.Repo, o.Issue)
 	switch {
 	case err != nil && nod.CodeOf(err) != nod.NotFound:
@@ -38,7 +38,7 @@ func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, d 
 		return "", fmt.Errorf("read default branch: %w", err)
 	}
 	facts, snapshot := b.facts(ctx, set, o, issue)
-	return "", b.queue(ctx, set, o, d, issue, base, snapshot, policy.Start(facts))
+	return "", b.queue(ctx, set, o, r, issue, base, snapshot, policy.Start(facts))
 }
 
 // facts resolves everyone who has a part in the issue and freezes what they wrote.
@@ -72,7 +72,7 @@ func (b *Bot) facts(ctx context.Context, set RepoSettings, o nod.Occurrence, iss
 
 // queue writes the task, the verdict with its explanation, and the question or
 // the start that follows.
-func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, d *nod.Delivery, issue nod.Issue, base string, s nod.Snapshot, v policy.Verdict) error {
+func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, r *receipt, issue nod.Issue, base string, s nod.Snapshot, v policy.Verdict) error {
 	frozen, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nod.E(nod.Internal, "the issue cannot be frozen", err)
@@ -88,7 +88,7 @@ func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, d *
 		t.Reason = "policy forbids the start: " + v.Because.String()
 	}
 	c := nod.Case{Task: t}
-	ch := finish(&nod.Change{By: o.Sender, Tasks: []*nod.Task{&c.Task}, Blobs: [][]byte{frozen}}, d)
+	ch := finish(&nod.Change{By: o.Sender, Tasks: []*nod.Task{&c.Task}, Blobs: [][]byte{frozen}}, r)
 	e := nod.NewEvent(id, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{
 		"action": "start", "input_digest": t.InputDigest, "verdict": v})
 	ch.Events = append(ch.Events, &e)

@@ -12,8 +12,11 @@ import (
 	"nod"
 )
 
-// effectTime bounds one performance of an effect.
-const effectTime = 2 * time.Minute
+// effectTime bounds one performance of an effect, pushTime that of a push.
+const (
+	effectTime = 2 * time.Minute
+	pushTime   = 15 * time.Minute // commits may have to be made one by one, at GitHub's pace
+)
 
 // effectLoop performs what was intended, in order per repository.
 func (b *Bot) effectLoop(ctx context.Context) {
@@ -54,9 +57,13 @@ func (b *Bot) effectLoop(ctx context.Context) {
 // perform does one effect and records its outcome. One that was begun before is
 // looked up first.
 func (b *Bot) perform(ctx context.Context, e nod.Effect) {
-	ctx, cancel := context.WithTimeout(ctx, effectTime)
+	limit := effectTime
+	if e.Kind == nod.EffectPush {
+		limit = pushTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := b.Ledger.Case(ctx, e.Task)
+	c, err := b.caseOf(ctx, e)
 	if err != nil {
 		b.log.Error("read the task of an effect", "effect", e.Key, "err", err)
 		return
@@ -82,6 +89,9 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 		e.State = nod.EffectDone
 	case ctx.Err() != nil || e.Kind == nod.EffectNotify && code != nod.Invalid || code == nod.Unavailable || code == nod.RateLimited || code == nod.Internal:
 		wait := backoff(e.Attempt)
+		if e.Kind == nod.EffectPush || e.Kind == nod.EffectOpenPR {
+			wait = doubled(e.Attempt, longestPublish)
+		}
 		if after, ok := b.cfg.RetryAfter(err); ok {
 			wait = after
 		}
@@ -99,6 +109,19 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 	if err := b.record(keep, e); err != nil {
 		b.log.Error("record the outcome of an effect", "effect", e.Key, "err", err)
 	}
+}
+
+// caseOf returns the case of an effect; one of no task has only the place that its
+// intent names.
+func (b *Bot) caseOf(ctx context.Context, e nod.Effect) (nod.Case, error) {
+	if e.Task != "" {
+		return b.Ledger.Case(ctx, e.Task)
+	}
+	var at nod.Place
+	if err := json.Unmarshal(e.Intent, &at); err != nil {
+		return nod.Case{}, nod.E(nod.Invalid, "an effect of no task does not say where", err)
+	}
+	return nod.Case{Task: nod.Task{Repo: at.Repo, Installation: at.Installation, Issue: at.Issue}}, nil
 }
 
 // moot says why an intended effect is not to happen any more, or "".
@@ -136,6 +159,12 @@ func (b *Bot) attempt(ctx context.Context, t nod.Task, e nod.Effect, begun bool)
 
 // record writes what came of an effect, and what follows from it at once.
 func (b *Bot) record(ctx context.Context, e nod.Effect) error {
+	if e.Task == "" {
+		if e.State == nod.EffectUnknown { // an answer to a command is not worth a question
+			e.State = nod.EffectAbandoned
+		}
+		return b.Ledger.Apply(ctx, &nod.Change{By: nod.Supervisor(), Effects: []*nod.Effect{&e}})
+	}
 	_, err := b.update(ctx, nod.Supervisor(), e.Task, func(c *nod.Case, ch *nod.Change) (bool, error) {
 		done := e
 		ch.Effects = append(ch.Effects, &done)

@@ -44,24 +44,29 @@ type world struct {
 	stop  func()
 	seq   int
 
-	mu       sync.Mutex
-	issues   map[int]*nod.Issue
-	branch   string // where the task's branch stands
-	pulls    []nod.PullRequest
-	comments []string // bodies of the one status comment, as edited
-	pushes   []nod.Push
-	running  map[string]bool
-	check    int // exit code of the repository's check
-	agent    func(a *fakeSession) nod.Result
-	sessions int
-	labeller nod.Actor // who GitHub says set the label
-	lost     bool      // the agent's sessions are gone
-	prompts  []string
-	fault    map[nod.EffectKind]func(n int) error // called before the n-th performance
-	after    map[nod.EffectKind]func(n int) error // called after it
-	lookup   map[nod.EffectKind]error
-	done     map[nod.EffectKind]int // acts that really happened
-	tries    map[nod.EffectKind]int
+	refuses  []string         // by preflight
+	files    []nod.FileChange // of the prepared result
+	settings func(*bot.RepoSettings)
+
+	mu                 sync.Mutex
+	issues             map[int]*nod.Issue
+	branch             string // where the task's branch stands
+	pulls              []nod.PullRequest
+	comments           []string // bodies of the one status comment, as edited
+	pushes             []nod.Push
+	replies, reactions []string
+	running            map[string]bool
+	check              int // exit code of the repository's check
+	agent              func(a *fakeSession) nod.Result
+	sessions           int
+	labeller           nod.Actor // who GitHub says set the label
+	lost               bool      // the agent's sessions are gone
+	prompts            []string
+	fault              map[nod.EffectKind]func(n int) error // called before the n-th performance
+	after              map[nod.EffectKind]func(n int) error // called after it
+	lookup             map[nod.EffectKind]error
+	done               map[nod.EffectKind]int // acts that really happened
+	tries              map[nod.EffectKind]int
 }
 
 func newWorld(t *testing.T) *world {
@@ -96,19 +101,23 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	set := bot.RepoSettings{Repo: repo, Agent: "fake", Check: []string{"make", "test"}, Rules: rules}
+	if w.settings != nil {
+		w.settings(&set)
+	}
 	b, err := bot.New(bot.Config{
-		Host: repo.Host, Environments: filepath.Join(w.dir, "env"), Now: time.Now, Log: w.log(),
-		Repos: map[string]bot.RepoSettings{repo.Key(): {Repo: repo, Agent: "fake", Check: []string{"make", "test"}, Rules: rules}},
+		Host: repo.Host, Agents: []string{"fake", "other"}, Environments: filepath.Join(w.dir, "env"), Now: time.Now, Log: w.log(),
+		Repos: map[string]bot.RepoSettings{repo.Key(): set},
 		Tick:  10 * time.Second, Neutralize: func(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") },
 		Push: func(d nod.Decision, t nod.Task) nod.Push {
 			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID}
 		},
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
-	}, bot.Ports{Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse,
+	}, bot.Ports{Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
-			nod.EffectOpenPR: performer{w}, nod.EffectNotify: performer{w}}})
+			nod.EffectOpenPR: performer{w}, nod.EffectNotify: performer{w}, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -240,8 +249,11 @@ func (w *world) verifyChain() {
 // GitHub, as bot.GitHub.
 
 func (w *world) Standing(_ context.Context, _ int64, _ nod.Repo, a nod.Actor) nod.Standing {
-	if a.ID == ada.ID {
+	switch {
+	case a.ID == ada.ID:
 		return nod.Standing{Actor: a, Tier: nod.Owner, Reason: "listed as an owner"}
+	case a.Bot:
+		return nod.Standing{Actor: a, Tier: nod.Bot, Reason: "not a user"}
 	}
 	return nod.Standing{Actor: a, Tier: nod.Outsider, Reason: "no permission"}
 }
@@ -270,6 +282,12 @@ func (w *world) Labelled(_ context.Context, _ nod.Repo, label string) ([]nod.Iss
 		}
 	}
 	return out, nil
+}
+
+func (w *world) Preflight(context.Context, nod.Task, nod.SignMode) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refuses, nil
 }
 
 func (w *world) DefaultBranch(context.Context, int64, nod.Repo) (string, error) { return "main", nil }
@@ -324,6 +342,20 @@ func (p performer) act(e nod.Effect) (any, error) {
 		}
 		w.comments = append(w.comments, i.Body)
 		return nod.CommentOutcome{ID: 77}, nil
+	case nod.EffectReact:
+		var i nod.React
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		w.reactions = append(w.reactions, fmt.Sprintf("%d %s", i.Comment, i.Content))
+		return struct{}{}, nil
+	case nod.EffectReply:
+		var i nod.Reply
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		w.replies = append(w.replies, i.Body)
+		return nod.CommentOutcome{ID: 78}, nil
 	case nod.EffectSwapLabel:
 		var i nod.SwapLabel
 		if err := json.Unmarshal(e.Intent, &i); err != nil {
@@ -411,7 +443,7 @@ func (g fakeGit) Prepare(_ context.Context, s nod.PrepareSpec) (nod.Prepared, er
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()
 	sha := fmt.Sprintf("%040d", g.w.sessions)
-	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: strings.Repeat("b", 40), Tree: sha,
+	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: strings.Repeat("b", 40), Tree: sha, Files: g.w.files,
 		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{strings.Repeat("b", 40)}, Subject: "fix: say hello to @stranger", Message: "fix: say hello"}}}}, nil
 }
 

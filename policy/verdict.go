@@ -69,6 +69,16 @@ func (v Verdict) Allows() bool { return v.Mode == Auto }
 // Asks reports whether a person must be asked.
 func (v Verdict) Asks() bool { return v.Mode == Ask }
 
+// Reason is the first thing of the verdict's own mode that it rests on, in one line.
+func (v Verdict) Reason() string {
+	for _, because := range v.Because.Because {
+		if because.Mode == v.Mode {
+			return because.Text
+		}
+	}
+	return v.Because.Text
+}
+
 // Mark returns whether a task is marked untrusted after v, given whether it was
 // before: no verdict takes the mark away.
 func (v Verdict) Mark(before bool) bool { return before || v.Untrusted }

@@ -22,10 +22,19 @@ const maxScan = 5000
 // StatusComments performs nod.EffectStatusComment: the one comment of a task is
 // created, or edited when it is there. It is found by id, then by its hidden marker,
 // and only among comments by the App itself. One that was deleted is written anew.
-type StatusComments struct{ *Client }
+type StatusComments struct {
+	*Client
+	kind nod.EffectKind
+}
 
 // StatusComments returns the performer of nod.EffectStatusComment.
-func (c *Client) StatusComments() StatusComments { return StatusComments{c} }
+func (c *Client) StatusComments() StatusComments {
+	return StatusComments{c, nod.EffectStatusComment}
+}
+
+// Replies returns the performer of nod.EffectReply: as a status comment, but of no
+// task, so that only its marker finds it again.
+func (c *Client) Replies() StatusComments { return StatusComments{c, nod.EffectReply} }
 
 var markerShape = regexp.MustCompile(`^<!--[^<>]{1,200}-->$`)
 
@@ -39,7 +48,7 @@ type commentPlan struct {
 
 func (p StatusComments) plan(ctx context.Context, t nod.Task, e nod.Effect) (commentPlan, error) {
 	plan := commentPlan{repo: t.Repo}
-	if err := intent(e, nod.EffectStatusComment, &plan.StatusComment); err != nil {
+	if err := intent(e, p.kind, &plan.StatusComment); err != nil {
 		return plan, err
 	}
 	if !markerShape.MatchString(plan.Marker) || strings.Contains(plan.Marker[4:len(plan.Marker)-3], "--") {

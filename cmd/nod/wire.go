@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,10 +215,10 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	s.bot, err = bot.New(bot.Config{
 		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: dir, Neutralize: github.Neutralize,
-		DecisionTime: decide,
-		Push:         func(d nod.Decision, t nod.Task) nod.Push { return notify.ForDecision(d, t, public) },
-		Link:         func(task string) string { return public + "/t/" + task },
-		RetryAfter:   retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
+		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)),
+		Push:       func(d nod.Decision, t nod.Task) nod.Push { return notify.ForDecision(d, t, public) },
+		Link:       func(task string) string { return public + "/t/" + task },
+		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
 		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host),
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
@@ -224,6 +226,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
+			nod.EffectReact: s.github.Reactions(), nod.EffectReply: s.github.Replies(),
 			nod.EffectPush: pushes{ssh: git.Pusher(), github: s.github.Commits(git)}, nod.EffectNotify: notify.Performer{Publisher: publisher},
 		},
 	})

@@ -11,10 +11,11 @@ import (
 // acts are the effects, as what nod does.
 var acts = map[nod.EffectKind]string{
 	nod.EffectStatusComment: "write the status comment",
-	nod.EffectSwapLabel:     "set the label",
-	nod.EffectPush:          "push the branch",
-	nod.EffectOpenPR:        "open the pull request",
-	nod.EffectNotify:        "send a push to the phone",
+	nod.EffectReact:         "react to a command", nod.EffectReply: "answer a command",
+	nod.EffectSwapLabel: "set the label",
+	nod.EffectPush:      "push the branch",
+	nod.EffectOpenPR:    "open the pull request",
+	nod.EffectNotify:    "send a push to the phone",
 }
 
 // inWords puts an event whose data are many into a few words. It reports false when it

@@ -131,6 +131,8 @@ type CommentView struct {
 	Author  string
 	Body    string
 	Updated time.Time
+	// Reactions are "login content", oldest first.
+	Reactions []string
 }
 
 // PullView is what a pull request has beyond an issue.
@@ -166,7 +168,11 @@ func view(i *issue) IssueView {
 		v.Labels = append(v.Labels, l.name)
 	}
 	for _, c := range i.comments {
-		v.Comments = append(v.Comments, CommentView{c.id, c.author.login, c.body, c.updated})
+		seen := CommentView{ID: c.id, Author: c.author.login, Body: c.body, Updated: c.updated}
+		for _, r := range c.reactions {
+			seen.Reactions = append(seen.Reactions, r.by.login+" "+r.content)
+		}
+		v.Comments = append(v.Comments, seen)
 	}
 	if p := i.pull; p != nil {
 		v.Pull = &PullView{p.head, p.base, p.headSHA, p.draft, p.merged}

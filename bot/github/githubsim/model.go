@@ -59,6 +59,8 @@ type repo struct {
 	issues  []*issue // issue number n is issues[n-1]
 	created time.Time
 	seen    map[string]string // refs when they were last looked at
+	ruled   string            // prefix of the branches that rules apply to
+	rules   []string          // kinds
 }
 
 func (r *repo) full() string { return r.owner.login + "/" + r.name }
@@ -123,6 +125,14 @@ type comment struct {
 	author           *user
 	viaApp           bool
 	created, updated time.Time
+	reactions        []*reaction
+}
+
+type reaction struct {
+	id      int64
+	by      *user
+	content string
+	at      time.Time
 }
 
 // event is an entry of an issue's event list.
@@ -138,6 +148,7 @@ type pull struct {
 	head, base       string // branches
 	headSHA, baseSHA string // the newest seen; kept when the branch is gone
 	draft, merged    bool
+	reviewers        []*user // asked for
 	mergeSHA         string
 	mergedBy         *user
 	mergedAt         time.Time

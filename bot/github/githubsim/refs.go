@@ -150,6 +150,9 @@ func (s *Server) moveRef(r *repo, by *user, ref, sha string, force bool) error {
 		if old != "" && !force && !s.ancestor(r, old, sha) {
 			return &apiError{status: http.StatusUnprocessableEntity, msg: "Update is not a fast forward"}
 		}
+		if err := s.ruleAgainst(r, ref, old, sha); err != nil {
+			return err
+		}
 		if old == "" {
 			old = zeroSHA
 		}

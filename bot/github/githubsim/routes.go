@@ -292,6 +292,7 @@ func (s *Server) apiMux() http.Handler {
 	at("GET /repos/{owner}/{repo}/issue-comments/{id}", readIssue, getComment)
 	at("PATCH /repos/{owner}/{repo}/issue-comments/{id}", writeIssue, editComment)
 	at("DELETE /repos/{owner}/{repo}/issue-comments/{id}", writeIssue, deleteComment)
+	at("POST /repos/{owner}/{repo}/issue-comments/{id}/reactions", writeIssue, createReaction)
 
 	at("GET /repos/{owner}/{repo}/pulls", readPull, listPulls)
 	at("POST /repos/{owner}/{repo}/pulls", writePull, createPull)
@@ -299,6 +300,8 @@ func (s *Server) apiMux() http.Handler {
 	at("PATCH /repos/{owner}/{repo}/pulls/{number}", writePull, editPull)
 	at("GET /repos/{owner}/{repo}/pulls/{number}/commits", readPull, listPullCommits)
 
+	at("POST /repos/{owner}/{repo}/pulls/{number}/requested_reviewers", writePull, requestReviewers)
+	at("GET /repos/{owner}/{repo}/rules/branches/{branch...}", meta, branchRules)
 	at("GET /repos/{owner}/{repo}/branches", readCode, listBranches)
 	at("GET /repos/{owner}/{repo}/branches/{branch...}", readCode, getBranch)
 	at("GET /repos/{owner}/{repo}/git/ref/{ref...}", readCode, getRef)

@@ -259,7 +259,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 
 // issueComment is the one kind of path that the mux would take for another one: an
 // issue with the number "comments".
-var issueComment = regexp.MustCompile(`^(/repos/[^/]+/[^/]+)/issues/comments/([^/]+)$`)
+var issueComment = regexp.MustCompile(`^(/repos/[^/]+/[^/]+)/issues/comments/([^/]+(?:/reactions)?)$`)
 
 // apiRoots are the first path segments that belong to the API; no login may be one.
 var apiRoots = []string{"app", "installation", "repos", "user", "users"}

@@ -143,7 +143,7 @@ func (s *Server) pullJSON(r *repo, i *issue) obj {
 	api := s.pullURL(r, i)
 	out := obj{"id": i.id, "node_id": nodeID("PR", i.id), "number": i.number, "title": i.title, "body": i.body,
 		"user": s.userJSON(i.author), "state": stateOf(i), "locked": false, "draft": p.draft, "merged": p.merged,
-		"labels": s.labelsJSON(r, i.labels), "assignees": []obj{}, "requested_reviewers": []obj{},
+		"labels": s.labelsJSON(r, i.labels), "assignees": []obj{}, "requested_reviewers": s.reviewersJSON(p),
 		"head": s.branchSideJSON(r, p.head, p.headSHA), "base": s.branchSideJSON(r, p.base, p.baseSHA),
 		"merge_commit_sha": nil, "merged_by": s.userJSON(p.mergedBy), "merged_at": when(p.mergedAt),
 		"created_at": when(i.created), "updated_at": when(i.updated), "closed_at": when(i.closeAt),
