@@ -89,7 +89,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil:
+	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {
