@@ -78,6 +78,8 @@ const (
 	InputCap = 2000
 	// ApprovalDeadline is how long an approval waits when nothing else is configured.
 	ApprovalDeadline = 10 * time.Minute
+	// MaxApprovals is how many different passkeys a decision can ask for at most.
+	MaxApprovals = 9
 	// MaxWaiting is how many prompts of one session may wait at once; one more is denied.
 	MaxWaiting = 8
 )
@@ -96,8 +98,10 @@ type Decision struct {
 	InputTruncated bool          `json:"input_truncated"` // Input is not the whole
 	InputDigest    string        `json:"input_digest"`    // SHA-256, hex, of the whole input; its blob key
 	CommitSHA      string        `json:"commit_sha,omitempty"`
-	Options        []string      `json:"options,omitempty"`   // answers that may be given
-	FreeText       bool          `json:"free_text,omitempty"` // a question that also takes other words
+	Options        []string      `json:"options,omitempty"`     // answers that may be given
+	FreeText       bool          `json:"free_text,omitempty"`   // a question that also takes other words
+	Approvals      int           `json:"approvals,omitempty"`   // different passkeys that must allow it; 0 and 1 are the same
+	ApprovedBy     []Actor       `json:"approved_by,omitempty"` // passkeys that have, but for the last one, which is AnsweredBy
 	Deadline       time.Time     `json:"deadline,omitzero"`
 	State          DecisionState `json:"state"`
 	Answer         string        `json:"answer,omitempty"`
@@ -137,6 +141,10 @@ func (d Decision) Valid() error {
 		bad = "has no input digest"
 	case d.Kind != Question && d.FreeText:
 		bad = "takes free text but is not a question"
+	case d.Approvals < 0 || d.Approvals > MaxApprovals:
+		bad = "asks for an impossible number of approvals"
+	case d.Permits() && len(d.ApprovedBy)+1 < d.Approvals:
+		bad = "is allowed by too few passkeys"
 	case d.State == DecisionAnswered && (d.Answer == "" || d.AnsweredBy.Kind == "" || d.AnsweredAt.IsZero()):
 		bad = "is answered without an answer, an actor and a time"
 	case d.State != DecisionAnswered && d.Answer != "":
@@ -166,6 +174,25 @@ func (d Decision) Takes(answer string) bool {
 // Permits reports whether d permits what it asked about. Only an answered allow
 // ever does.
 func (d Decision) Permits() bool { return d.State == DecisionAnswered && d.Answer == Allow }
+
+// Approved reports whether the passkey has allowed d already, as one of several
+// that must.
+func (d Decision) Approved(passkey string) bool {
+	for _, a := range d.ApprovedBy {
+		if a.Passkey == passkey {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing is how many more different passkeys must allow d before that counts.
+func (d Decision) Missing() int {
+	if d.State != DecisionOpen {
+		return 0
+	}
+	return max(1, d.Approvals) - len(d.ApprovedBy)
+}
 
 // Late reports whether now is past the deadline.
 func (d Decision) Late(now time.Time) bool { return !d.Deadline.IsZero() && !now.Before(d.Deadline) }

@@ -29,7 +29,8 @@ const (
 	EventAttested        EventKind = "environment.attested"
 	EventVerdict         EventKind = "policy.verdict"
 	EventDecisionOpened  EventKind = "decision.opened"
-	EventDecisionClosed  EventKind = "decision.closed" // answered, expired or superseded
+	EventDecisionClosed  EventKind = "decision.closed"  // answered, expired or superseded
+	EventDecisionAllowed EventKind = "decision.allowed" // by one of several passkeys that must
 	EventAnswerRefused   EventKind = "decision.answer_refused"
 	EventRevision        EventKind = "revision.state"
 	EventEffectIntended  EventKind = "effect.intended"

@@ -3,6 +3,7 @@ package nod
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -59,14 +60,23 @@ type Passkey struct {
 	BackupEligible bool      `json:"backup_eligible"`
 	BackedUp       bool      `json:"backed_up"`
 	AAGUID         []byte    `json:"aaguid,omitempty"`
+	Repos          []string  `json:"repos,omitempty"` // Repo.Key of what it may answer for and read; empty is everything
 	CreatedAt      time.Time `json:"created_at"`
 	RevokedAt      time.Time `json:"revoked_at,omitzero"`
+}
+
+// Covers reports whether p may read and answer what concerns the repository.
+func (p Passkey) Covers(repo Repo) bool { return covers(p.Repos, repo) }
+
+func covers(repos []string, repo Repo) bool {
+	return len(repos) == 0 || slices.Contains(repos, repo.Key())
 }
 
 // Enrolment is a single-use permission to enrol one passkey, made on the host.
 type Enrolment struct {
 	TokenDigest string    `json:"token_digest"` // Digest of the token in the link
 	Name        string    `json:"name"`         // what the passkey will be called
+	Repos       []string  `json:"repos,omitempty"`
 	ExpiresAt   time.Time `json:"expires_at"`
 }
 
@@ -79,7 +89,13 @@ type Session struct {
 	CreatedAt   time.Time `json:"created_at"`
 	SeenAt      time.Time `json:"seen_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
+
+	Idle  time.Duration `json:"idle"`            // it also ends when not seen for this long
+	Repos []string      `json:"repos,omitempty"` // as of its passkey
 }
+
+// Covers reports whether the session may read what concerns the repository.
+func (s Session) Covers(repo Repo) bool { return covers(s.Repos, repo) }
 
 // Assertion is the evidence of one answer, kept in its audit event so that
 // anyone with the public key can check it without nod.

@@ -46,6 +46,8 @@ type RepoSettings struct {
 	Draft  bool     // open pull requests as drafts
 	Sign   nod.SignMode
 	Rules  policy.Rules
+	// Approvals is how many different passkeys must allow a decision of a cause.
+	Approvals map[nod.Cause]int
 	// Reviewers and Labels are asked for and set on each pull request.
 	Reviewers, Labels []string
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"nod"
@@ -21,9 +22,12 @@ type Refused struct {
 // swapped, the audit event with the assertion is appended. The same answer again
 // returns the decision as it is.
 //
+// Where several passkeys must allow a decision, it stays open, and Missing counts
+// down, until enough different ones have; a denial by any one closes it.
+//
 // A different answer is a Conflict that says who answered and when; a late one
-// expires the decision and is Expired; a revoked passkey and a counter that went
-// backwards are Forbidden; a challenge that was used, has expired or was made for
+// expires the decision and is Expired; a passkey that was revoked or is for
+// other repositories, and a counter that went backwards, are Forbidden; a challenge that was used, has expired or was made for
 // anything else is Unauthenticated. Each of these appends an audit event and uses
 // the challenge up. The decision is returned as it then stands.
 //
@@ -61,7 +65,7 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, why, err := t.mayAnswer(a)
+	key, why, err := t.mayAnswer(*d, a)
 	if err != nil || why != nil {
 		return why, err
 	}
@@ -89,12 +93,15 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 		// Taking it out afterwards would break what was signed.
 		return no(nod.Invalid, "the words of the answer hold a secret")
 	}
-	next := *d
-	if err := next.On(nod.DecisionAnswer); err != nil {
+	if several := d.Approvals > 1 && a.Answer == nod.Allow; several && a.By.Kind != nod.ActorPasskey {
+		return no(nod.Forbidden, "this decision is allowed by several passkeys, and the host is none")
+	} else if several && d.Approved(a.By.Passkey) {
+		return nil, nil // the same again
+	}
+	next, kind, err := answered(*d, a, t.now)
+	if err != nil {
 		return nil, err
 	}
-	next.Version++
-	next.Answer, next.Reason, next.AnsweredBy, next.AnsweredAt, next.UpdatedAt = a.Answer, a.Reason, a.By, t.now, t.now
 	if a.By.Kind == nod.ActorPasskey {
 		if why := t.s.bound(challenge, *d, a, key, next, t.now); why != nil {
 			return why, nil
@@ -106,12 +113,16 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 			return nil, err
 		}
 	}
-	by, err := asJSON(a.By)
+	by, err := asJSON(next.AnsweredBy)
 	if err != nil {
 		return nil, err
 	}
-	n, err := t.exec(`UPDATE decisions SET version = ?, state = ?, answer = ?, reason = ?, answered_by = ?, answered_at = ?, updated_at = ?
-		WHERE id = ? AND state = 'open'`, next.Version, next.State, next.Answer, next.Reason, by, millis(next.AnsweredAt), next.UpdatedAt.UnixMilli(), d.ID)
+	approved, err := asJSON(next.ApprovedBy)
+	if err != nil {
+		return nil, err
+	}
+	n, err := t.exec(`UPDATE decisions SET version = ?, state = ?, answer = ?, reason = ?, answered_by = ?, answered_at = ?, updated_at = ?, approved_by = ?
+		WHERE id = ? AND state = 'open'`, next.Version, next.State, next.Answer, next.Reason, by, millis(next.AnsweredAt), next.UpdatedAt.UnixMilli(), approved, d.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +130,27 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 		return nil, conflict("the decision was closed by somebody else")
 	}
 	*d = next
-	return nil, t.audit(d.Task, nod.EventDecisionClosed, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+	return nil, t.audit(d.Task, kind, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+}
+
+// answered is what a leaves of d: an answer, or one more that has allowed it
+// while others must as well. kind is the event that tells of it.
+func answered(d nod.Decision, a nod.Answer, now time.Time) (_ nod.Decision, kind nod.EventKind, err error) {
+	d.Version++
+	d.UpdatedAt = now
+	if a.Answer == nod.Allow && d.Missing() > 1 {
+		d.ApprovedBy = append(slices.Clone(d.ApprovedBy), a.By)
+		return d, nod.EventDecisionAllowed, nil
+	}
+	if err := d.On(nod.DecisionAnswer); err != nil {
+		return d, "", err
+	}
+	d.Answer, d.Reason, d.AnsweredBy, d.AnsweredAt = a.Answer, a.Reason, a.By, now
+	return d, nod.EventDecisionClosed, nil
 }
 
 // mayAnswer checks who answers, and returns the passkey if it is one.
-func (t *txn) mayAnswer(a nod.Answer) (key nod.Passkey, why *nod.Error, err error) {
+func (t *txn) mayAnswer(d nod.Decision, a nod.Answer) (key nod.Passkey, why *nod.Error, err error) {
 	switch {
 	case a.By.Kind == nod.ActorHost && a.Challenge == "" && a.Assertion == nil:
 		return key, nil, nil
@@ -142,6 +169,13 @@ func (t *txn) mayAnswer(a nod.Answer) (key nod.Passkey, why *nod.Error, err erro
 		return key, nil, err
 	case !key.RevokedAt.IsZero():
 		return key, nod.E(nod.Forbidden, "this passkey was revoked", nil), nil
+	}
+	var repo nod.Repo
+	if err := t.row(`SELECT host, owner, name FROM tasks WHERE id = ?`, d.Task).Scan(&repo.Host, &repo.Owner, &repo.Name); err != nil {
+		return key, nil, err
+	}
+	if !key.Covers(repo) {
+		return key, nod.E(nod.Forbidden, "this passkey may not answer for this repository", nil), nil
 	}
 	return key, nil, nil
 }

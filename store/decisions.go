@@ -8,13 +8,13 @@ import (
 )
 
 const decisionColumns = `id, version, task, run, kind, cause, blocking, subject, input, input_truncated, input_digest, commit_sha, options,
-	free_text, deadline, state, answer, reason, answered_by, answered_at, created_at, updated_at`
+	free_text, deadline, state, answer, reason, answered_by, answered_at, created_at, updated_at, approvals, approved_by`
 
 // scanDecision refuses a row that breaks a rule of nod.Decision.Valid.
 func scanDecision(r scanner) (d nod.Decision, err error) {
 	if err := r.Scan(&d.ID, &d.Version, &d.Task, toText{&d.Run}, &d.Kind, &d.Cause, &d.Blocking, &d.Subject, &d.Input, &d.InputTruncated,
 		toText{&d.InputDigest}, &d.CommitSHA, toJSON{&d.Options}, &d.FreeText, toTime{&d.Deadline}, &d.State, &d.Answer, &d.Reason,
-		toJSON{&d.AnsweredBy}, toTime{&d.AnsweredAt}, toTime{&d.CreatedAt}, toTime{&d.UpdatedAt}); err != nil {
+		toJSON{&d.AnsweredBy}, toTime{&d.AnsweredAt}, toTime{&d.CreatedAt}, toTime{&d.UpdatedAt}, &d.Approvals, toJSON{&d.ApprovedBy}); err != nil {
 		return nod.Decision{}, err
 	}
 	if err := d.Valid(); err != nil {
@@ -24,7 +24,8 @@ func scanDecision(r scanner) (d nod.Decision, err error) {
 }
 
 // Closed is the Data of EventDecisionClosed: the decision as it was left, and the
-// answer with its evidence when a person gave one.
+// answer with its evidence when a person gave one. It is also the Data of
+// EventDecisionAllowed, where the decision stays open until enough have allowed it.
 type Closed struct {
 	Decision nod.Decision `json:"decision"`
 	Answer   *nod.Answer  `json:"answer,omitempty"`
@@ -44,8 +45,11 @@ func (t *txn) putDecision(by nod.Actor, v *nod.Decision) error {
 	if err := n.Valid(); err != nil {
 		return err
 	}
+	if n.Approvals == 0 {
+		n.Approvals = 1
+	}
 	if v.Version == 0 {
-		if n.State != nod.DecisionMachine.Start {
+		if n.State != nod.DecisionMachine.Start || len(n.ApprovedBy) > 0 {
 			return conflict("a decision begins as " + string(nod.DecisionMachine.Start))
 		}
 		if err := t.wholeInput(&n, v.Input); err != nil {
@@ -73,8 +77,8 @@ func (t *txn) putDecision(by nod.Actor, v *nod.Decision) error {
 		return conflict("a decision that is " + string(old.State) + " never changes")
 	case n.State == nod.DecisionAnswered:
 		return nod.E(nod.Forbidden, "only an answer by a person answers a decision", nil)
-	case !sameQuestion(old, n):
-		return conflict("what a decision asks never changes")
+	case !sameQuestion(old, n) || !slices.Equal(old.ApprovedBy, n.ApprovedBy):
+		return conflict("what a decision asks, and who has allowed it, never changes by hand")
 	}
 	if err := reaches(nod.DecisionMachine, &old, n.State, (*nod.Decision).On, func(x *nod.Decision) nod.DecisionState { return x.State }); err != nil {
 		return err
@@ -100,9 +104,9 @@ func (t *txn) insertDecision(n nod.Decision) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO decisions (`+decisionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = t.exec(`INSERT INTO decisions (`+decisionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'null')`,
 		n.ID, n.Version, n.Task, text(n.Run), n.Kind, n.Cause, n.Blocking, n.Subject, n.Input, n.InputTruncated, text(n.InputDigest), n.CommitSHA,
-		options, n.FreeText, millis(n.Deadline), n.State, n.Answer, n.Reason, by, millis(n.AnsweredAt), n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli())
+		options, n.FreeText, millis(n.Deadline), n.State, n.Answer, n.Reason, by, millis(n.AnsweredAt), n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(), n.Approvals)
 	return err
 }
 
@@ -158,7 +162,7 @@ func (t *txn) decision(id string) (nod.Decision, error) {
 func sameQuestion(a, b nod.Decision) bool {
 	return a.Task == b.Task && a.Run == b.Run && a.Kind == b.Kind && a.Cause == b.Cause && a.Blocking == b.Blocking &&
 		a.InputDigest == b.InputDigest && a.CommitSHA == b.CommitSHA && slices.Equal(a.Options, b.Options) &&
-		a.FreeText == b.FreeText && a.Deadline.Equal(b.Deadline)
+		a.FreeText == b.FreeText && a.Approvals == b.Approvals && a.Deadline.Equal(b.Deadline)
 }
 
 // expire closes an open decision whose deadline has passed.

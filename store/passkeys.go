@@ -7,11 +7,11 @@ import (
 	"nod"
 )
 
-const passkeyColumns = `id, name, user_handle, public_key, sign_count, backup_eligible, backed_up, aaguid, created_at, revoked_at`
+const passkeyColumns = `id, name, user_handle, public_key, sign_count, backup_eligible, backed_up, aaguid, created_at, revoked_at, repos`
 
 func scanPasskey(r scanner) (p nod.Passkey, err error) {
 	err = r.Scan(&p.ID, &p.Name, &p.UserHandle, &p.PublicKey, &p.SignCount, &p.BackupEligible, &p.BackedUp, &p.AAGUID,
-		toTime{&p.CreatedAt}, toTime{&p.RevokedAt})
+		toTime{&p.CreatedAt}, toTime{&p.RevokedAt}, toJSON{&p.Repos})
 	return p, err
 }
 
@@ -28,30 +28,36 @@ func (s *Store) CreateEnrolment(ctx context.Context, e nod.Enrolment) error {
 	if e.TokenDigest == "" || e.ExpiresAt.IsZero() {
 		return invalid("an enrolment has no token or no end")
 	}
+	repos, err := asJSON(e.Repos)
+	if err != nil {
+		return err
+	}
 	return s.write(ctx, func(t *txn) error {
 		if err := t.sweep(); err != nil {
 			return err
 		}
-		_, err := t.exec(`INSERT INTO enrolments (token_digest, name, expires_at) VALUES (?, ?, ?)`, e.TokenDigest, e.Name, millis(e.ExpiresAt))
+		_, err := t.exec(`INSERT INTO enrolments (`+enrolmentColumns+`) VALUES (?, ?, ?, ?)`, e.TokenDigest, e.Name, millis(e.ExpiresAt), repos)
 		return err
 	})
 }
 
+const enrolmentColumns = `token_digest, name, expires_at, repos`
+
 func scanEnrolment(r scanner) (e nod.Enrolment, err error) {
-	err = r.Scan(&e.TokenDigest, &e.Name, toTime{&e.ExpiresAt})
+	err = r.Scan(&e.TokenDigest, &e.Name, toTime{&e.ExpiresAt}, toJSON{&e.Repos})
 	return e, err
 }
 
 // Enrolment returns an unexpired, unused enrolment, or NotFound.
 func (s *Store) Enrolment(ctx context.Context, tokenDigest string) (nod.Enrolment, error) {
-	e, err := one("enrolment", s.readers.QueryRowContext(ctx, `SELECT token_digest, name, expires_at FROM enrolments WHERE token_digest = ? AND expires_at > ?`,
+	e, err := one("enrolment", s.readers.QueryRowContext(ctx, `SELECT `+enrolmentColumns+` FROM enrolments WHERE token_digest = ? AND expires_at > ?`,
 		tokenDigest, moment(s.now()).UnixMilli()), scanEnrolment)
 	return e, mapped(ctx, err)
 }
 
 // Enrol consumes the challenge and its enrolment and stores the passkey, with its
-// audit event, in one transaction. The passkey gets the enrolment's name when it
-// has none. A challenge or enrolment that is used or expired is Unauthenticated;
+// audit event, in one transaction. The passkey gets the enrolment's repositories,
+// and its name when it has none. A challenge or enrolment that is used or expired is Unauthenticated;
 // a credential that is known, revoked ones included, is a Conflict.
 func (s *Store) Enrol(ctx context.Context, challenge string, p nod.Passkey) error {
 	if p.ID == "" || len(p.PublicKey) == 0 {
@@ -65,7 +71,7 @@ func (s *Store) Enrol(ctx context.Context, challenge string, p nod.Passkey) erro
 		if c == nil || c.Kind != nod.ChallengeEnrol || !t.now.Before(c.ExpiresAt) {
 			return nod.E(nod.Unauthenticated, "the challenge was used already or has expired", nil)
 		}
-		e, err := scanEnrolment(t.row(`DELETE FROM enrolments WHERE token_digest = ? AND expires_at > ? RETURNING token_digest, name, expires_at`,
+		e, err := scanEnrolment(t.row(`DELETE FROM enrolments WHERE token_digest = ? AND expires_at > ? RETURNING `+enrolmentColumns,
 			c.Enrolment, t.now.UnixMilli()))
 		if isNone(err) {
 			return nod.E(nod.Unauthenticated, "the link was used already or has expired", nil)
@@ -76,9 +82,13 @@ func (s *Store) Enrol(ctx context.Context, challenge string, p nod.Passkey) erro
 		if p.Name = s.redact.text(p.Name); p.Name == "" {
 			p.Name = e.Name
 		}
-		p.CreatedAt, p.RevokedAt = t.now, time.Time{}
-		if _, err := t.exec(`INSERT INTO passkeys (`+passkeyColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)`,
-			p.ID, p.Name, append([]byte{}, p.UserHandle...), p.PublicKey, p.SignCount, p.BackupEligible, p.BackedUp, p.AAGUID, p.CreatedAt.UnixMilli()); err != nil {
+		p.CreatedAt, p.RevokedAt, p.Repos = t.now, time.Time{}, e.Repos
+		repos, err := asJSON(p.Repos)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(`INSERT INTO passkeys (`+passkeyColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)`,
+			p.ID, p.Name, append([]byte{}, p.UserHandle...), p.PublicKey, p.SignCount, p.BackupEligible, p.BackedUp, p.AAGUID, p.CreatedAt.UnixMilli(), repos); err != nil {
 			return err
 		}
 		return t.audit(nod.SupervisorStream, nod.EventPasskeyEnrolled, nod.Actor{Kind: nod.ActorHost}, "", p)

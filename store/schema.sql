@@ -57,7 +57,7 @@ CREATE TABLE decisions (
     answered_by     TEXT    NOT NULL CHECK (json_valid(answered_by)),
     answered_at     INTEGER,
     created_at      INTEGER NOT NULL,
-    updated_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL, approvals INTEGER NOT NULL DEFAULT 1 CHECK (approvals BETWEEN 1 AND 9), approved_by TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(approved_by)),
     FOREIGN KEY (run, task) REFERENCES runs (id, task),
     CHECK (kind <> 'approval' OR deadline IS NOT NULL),
     CHECK (kind <> 'review' OR commit_sha <> ''),
@@ -121,7 +121,7 @@ CREATE TABLE enrolments (
     token_digest TEXT    NOT NULL PRIMARY KEY CHECK (token_digest <> ''),
     name         TEXT    NOT NULL,
     expires_at   INTEGER NOT NULL
-) STRICT;
+, repos TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(repos))) STRICT;
 
 CREATE TABLE environments (
     n           INTEGER PRIMARY KEY,
@@ -176,7 +176,7 @@ CREATE TABLE passkeys (
     aaguid          BLOB,
     created_at      INTEGER NOT NULL,
     revoked_at      INTEGER
-) STRICT;
+, repos TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(repos))) STRICT;
 
 CREATE TABLE purging (
     stream TEXT NOT NULL PRIMARY KEY
@@ -245,7 +245,7 @@ CREATE TABLE sessions (
     created_at   INTEGER NOT NULL,
     seen_at      INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL
-) STRICT;
+, idle_ms INTEGER NOT NULL DEFAULT 900000 CHECK (idle_ms > 0)) STRICT;
 
 CREATE TRIGGER streams_are_kept BEFORE DELETE ON streams
     BEGIN SELECT RAISE(ABORT, 'a sequence number is never reused'); END;

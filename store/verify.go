@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"nod"
 )
@@ -47,12 +48,14 @@ type verifier struct {
 	last     map[string]int64        // seq of each stream's last audit event
 	opened   map[string]nod.Decision // as they were asked
 	closed   map[string]nod.Decision // as their audit events left them
+	allowed  map[string][]nod.Actor  // by decision: passkeys that were seen to allow it
+	repos    map[string]nod.Repo     // of each task
 	keys     map[string]nod.Passkey  // enrolled and not revoked, by credential
 }
 
 func newVerifier(report *nod.ChainReport, expectedHead string, verify Verify) *verifier {
 	return &verifier{report: report, expected: expectedHead, verify: verify, last: map[string]int64{},
-		opened: map[string]nod.Decision{}, closed: map[string]nod.Decision{}, keys: map[string]nod.Passkey{}}
+		allowed: map[string][]nod.Actor{}, repos: map[string]nod.Repo{}, opened: map[string]nod.Decision{}, closed: map[string]nod.Decision{}, keys: map[string]nod.Passkey{}}
 }
 
 // problem keeps the first one.
@@ -141,7 +144,14 @@ func (v *verifier) content(e nod.Event) {
 			return
 		}
 		v.opened[d.ID] = d
-	case nod.EventDecisionClosed:
+	case nod.EventTaskCreated:
+		var t nod.Task
+		if err := json.Unmarshal(e.Data, &t); err != nil || t.ID != e.Stream {
+			v.problem("event %d does not hold its task", e.ID)
+			return
+		}
+		v.repos[t.ID] = t.Repo
+	case nod.EventDecisionClosed, nod.EventDecisionAllowed:
 		var c Closed
 		if err := json.Unmarshal(e.Data, &c); err != nil || c.Decision.Valid() != nil {
 			v.problem("event %d does not hold a decision", e.ID)
@@ -150,6 +160,16 @@ func (v *verifier) content(e nod.Event) {
 		asked, ok := v.opened[c.Decision.ID]
 		if !ok || !sameQuestion(asked, c.Decision) || asked.Subject != c.Decision.Subject || asked.Input != c.Decision.Input {
 			v.problem("event %d closes a decision that was not asked like this", e.ID)
+			return
+		}
+		before := v.allowed[c.Decision.ID]
+		if e.Kind == nod.EventDecisionAllowed {
+			v.allowed[c.Decision.ID] = c.Decision.ApprovedBy
+			v.allows(e, c, before)
+			return
+		}
+		if !slices.Equal(c.Decision.ApprovedBy, before) {
+			v.problem("event %d counts other approvals than there were", e.ID)
 			return
 		}
 		v.closed[c.Decision.ID] = c.Decision
@@ -177,15 +197,43 @@ func (v *verifier) answer(e nod.Event, c Closed) {
 		v.problem("event %d says that its decision was answered at another time, or too late", e.ID)
 		return
 	}
-	switch as := c.Answer.Assertion; {
-	case d.AnsweredBy.Kind == nod.ActorHost && as == nil:
-	case as == nil || d.AnsweredBy.Kind != nod.ActorPasskey || as.Credential != d.AnsweredBy.Passkey:
+	several := d.Permits() && d.Approvals > 1
+	if several && d.Approved(d.AnsweredBy.Passkey) {
+		v.problem("event %d counts one passkey twice", e.ID)
+		return
+	}
+	if d.AnsweredBy.Kind == nod.ActorHost && c.Answer.Assertion == nil && !several {
+		return
+	}
+	v.signed(e, d, *c.Answer)
+}
+
+// allows checks one of several approvals. before are those there were already.
+func (v *verifier) allows(e nod.Event, c Closed, before []nod.Actor) {
+	d := c.Decision
+	n := len(d.ApprovedBy) - 1
+	if d.State != nod.DecisionOpen || c.Answer == nil || n < 0 || n+1 >= d.Approvals || !slices.Equal(d.ApprovedBy[:n], before) ||
+		c.Answer.Decision != d.ID || c.Answer.Answer != nod.Allow || c.Answer.By != d.ApprovedBy[n] || e.By != c.Answer.By ||
+		slices.ContainsFunc(before, func(a nod.Actor) bool { return a.Passkey == e.By.Passkey }) || d.Late(e.At) {
+		v.problem("event %d does not add one approval to those there were", e.ID)
+		return
+	}
+	v.signed(e, d, *c.Answer)
+}
+
+// signed checks that an answer was signed by an enrolled passkey that may.
+func (v *verifier) signed(e nod.Event, d nod.Decision, a nod.Answer) {
+	repo, ok := v.repos[d.Task]
+	switch as := a.Assertion; {
+	case as == nil || a.By.Kind != nod.ActorPasskey || as.Credential != a.By.Passkey:
 		v.problem("the answer in event %d is not signed by who gave it", e.ID)
 	case !bytes.Equal(v.keys[as.Credential].PublicKey, as.PublicKey) || len(as.PublicKey) == 0:
 		v.problem("the key of the answer in event %d was never enrolled, or was revoked before", e.ID)
+	case !ok || d.Task != e.Stream || !v.keys[as.Credential].Covers(repo):
+		v.problem("the key of the answer in event %d is not for the repository of its task", e.ID)
 	case v.verify == nil:
 	default:
-		if err := v.verify(d, *c.Answer, *as); err != nil {
+		if err := v.verify(d, a, *as); err != nil {
 			v.problem("the signature of the answer in event %d does not hold: %s", e.ID, nod.PublicMessage(err))
 			return
 		}
@@ -233,8 +281,9 @@ func (v *verifier) decisions(ctx context.Context, tx *sql.Tx) error {
 	for _, d := range rows {
 		c, ok := v.closed[d.ID]
 		switch {
-		case d.State == nod.DecisionOpen && !ok:
-		case !ok || c.State != d.State || c.Answer != d.Answer || c.Reason != d.Reason || c.AnsweredBy != d.AnsweredBy || !sameQuestion(c, d):
+		case d.State == nod.DecisionOpen && !ok && slices.Equal(d.ApprovedBy, v.allowed[d.ID]):
+		case !ok || c.State != d.State || c.Answer != d.Answer || c.Reason != d.Reason || c.AnsweredBy != d.AnsweredBy ||
+			!slices.Equal(c.ApprovedBy, d.ApprovedBy) || !sameQuestion(c, d):
 			v.problem("decision %s is stored as %s but the audit log says otherwise", d.ID, d.State)
 		}
 	}

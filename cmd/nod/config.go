@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,14 @@ type RepoConfig struct {
 	Egress []string        `json:"egress"` // hosts its build needs
 	Draft  bool            `json:"draft"`
 	Policy policy.Settings `json:"policy"`
+	// Approvals is how many different passkeys must allow a decision of a cause,
+	// such as {"ready_to_push": 2}; 1 where nothing is said.
+	Approvals map[nod.Cause]int `json:"approvals"`
 }
+
+// approvable are the causes whose decisions are allowed or denied.
+var approvable = []nod.Cause{nod.CauseTool, nod.CausePlan, nod.CauseUntrustedStart, nod.CauseEgressHost, nod.CauseFeatureSource,
+	nod.CauseReadyToPush, nod.CauseAgentMayRun}
 
 // LoadConfig reads and checks the file at path. Every error says where: an
 // unknown key or a wrong type as path:line:column.
@@ -209,6 +217,11 @@ func (c Config) check() error {
 			return fmt.Errorf("repos[%d].sign must be \"github\" or \"ssh\", not %q", i, r.Sign)
 		case r.Sign == nod.SignSSH && c.Author.Email == "":
 			return fmt.Errorf("repos[%d].sign \"ssh\" needs commit_author: GitHub takes an SSH signature only from the account that holds the key, and an App's bot holds none", i)
+		}
+		for cause, n := range r.Approvals {
+			if n < 1 || n > nod.MaxApprovals || !slices.Contains(approvable, cause) {
+				return fmt.Errorf("repos[%d].approvals takes %v, each from 1 to %d, not %q: %d", i, approvable, nod.MaxApprovals, cause, n)
+			}
 		}
 		if _, err := policy.Compile(r.Policy); err != nil {
 			return fmt.Errorf("repos[%d].policy: %w", i, err)

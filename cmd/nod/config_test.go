@@ -50,6 +50,7 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"no script":         {`"argv": [`, `"kind": "scripted", "argv": [`, "agents.claude.script_file"},
 		"model for claude":  {`"argv": [`, `"model": "m", "argv": [`, "model and base_url"},
 		"bad policy":        {`"agent": "claude"}`, `"agent": "claude", "policy": {"tools": "yolo"}}`, "repos[0].policy"},
+		"bad approvals":     {`"agent": "claude"}`, `"agent": "claude", "approvals": {"run_failed": 2}}`, "repos[0].approvals"},
 		"bad duration":      {`"state_dir"`, `"decision_time": "soon", "state_dir"`, "decision_time"},
 		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
 	} {

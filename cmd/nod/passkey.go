@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -37,6 +38,7 @@ func openHost(cmd *cobra.Command, path string) (Config, *store.Store, error) {
 func passkeyCommand() *cobra.Command {
 	root := &cobra.Command{Use: "passkey", Short: "Enrol, list and revoke the passkeys that may answer"}
 	var path string
+	var repos []string
 	add := &cobra.Command{
 		Use: "add NAME", Short: "Print a single-use link that enrols a passkey", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,7 +47,19 @@ func passkeyCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			link, err := enrolmentLink(cmd.Context(), s, cfg.PublicURL, args[0])
+			host, err := githubHost(cfg.GitHub.WebURL)
+			if err != nil {
+				return err
+			}
+			covers := []string{}
+			for _, r := range repos {
+				if !slices.ContainsFunc(cfg.Repos, func(c RepoConfig) bool { return strings.EqualFold(c.Repo, r) }) {
+					return nod.E(nod.Invalid, "the configuration has no repository "+r, nil)
+				}
+				owner, name, _ := strings.Cut(r, "/")
+				covers = append(covers, nod.Repo{Host: host, Owner: owner, Name: name}.Key())
+			}
+			link, err := enrolmentLink(cmd.Context(), s, cfg.PublicURL, args[0], covers...)
 			if err != nil {
 				return err
 			}
@@ -55,6 +69,7 @@ func passkeyCommand() *cobra.Command {
 			return nil
 		},
 	}
+	add.Flags().StringSliceVar(&repos, "repo", nil, "owner/name that the passkey may read and answer for; repeatable; everything when not given")
 	list := &cobra.Command{
 		Use: "ls", Short: "List enrolled passkeys", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +84,11 @@ func passkeyCommand() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, k := range keys {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", k.ID, printable(k.Name), k.CreatedAt.Format(time.RFC3339))
+				covers := "everything"
+				if len(k.Repos) > 0 {
+					covers = strings.Join(k.Repos, " ")
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, printable(k.Name), k.CreatedAt.Format(time.RFC3339), covers)
 			}
 			return w.Flush()
 		},
@@ -92,14 +111,15 @@ func passkeyCommand() *cobra.Command {
 	return root
 }
 
-// enrolmentLink makes a single-use link that enrols a passkey called name.
-func enrolmentLink(ctx context.Context, s *store.Store, public, name string) (string, error) {
+// enrolmentLink makes a single-use link that enrols a passkey called name for the
+// repositories with these keys, or for everything.
+func enrolmentLink(ctx context.Context, s *store.Store, public, name string, repos ...string) (string, error) {
 	raw := make([]byte, 24)
 	if _, err := rand.Read(raw); err != nil {
 		return "", err
 	}
 	token := base64.RawURLEncoding.EncodeToString(raw)
-	err := s.CreateEnrolment(ctx, nod.Enrolment{TokenDigest: nod.Digest([]byte(token)), Name: name,
+	err := s.CreateEnrolment(ctx, nod.Enrolment{TokenDigest: nod.Digest([]byte(token)), Name: name, Repos: repos,
 		ExpiresAt: time.Now().Add(enrolmentLife)})
 	return strings.TrimSuffix(public, "/") + "/enrol/" + token, err
 }

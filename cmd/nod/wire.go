@@ -201,7 +201,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 			return fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
 		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Sign: r.Sign,
-			Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules}
+			Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
 	}
 	mounts, roots, rules, err := places(c.Agents)
 	if err != nil {

@@ -31,6 +31,7 @@ type decisionView struct {
 	Pager    pager
 	Options  []option
 	Closed   bool // no buttons: answered, expired or superseded
+	Mine     bool // the reader's passkey has allowed it, and others must too
 	Outcome  string
 	Raw      bool // the input byte by byte
 	HasRaw   bool
@@ -68,8 +69,8 @@ type reviewView struct {
 	Added, Deleted int
 }
 
-func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, _ nod.Session) error {
-	d, err := s.decisions.Decision(r.Context(), r.PathValue("id"))
+func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, by nod.Session) error {
+	d, err := s.decisionOf(r.Context(), r.PathValue("id"), by)
 	if err != nil {
 		return err
 	}
@@ -80,6 +81,9 @@ func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, _ nod.Sess
 	v, err := s.decisionView(r.Context(), d, page, r.FormValue("raw") == "1")
 	if err != nil {
 		return err
+	}
+	if v.Mine = d.Approved(by.Passkey) && !v.Closed; v.Mine {
+		v.Options = slices.DeleteFunc(v.Options, func(o option) bool { return o.Value == nod.Allow })
 	}
 	return s.render(w, http.StatusOK, "decision", v)
 }
@@ -312,8 +316,32 @@ func options(d nod.Decision, w wording, broken bool) []option {
 	return list
 }
 
+// approvals says how many passkeys must allow d, and which have.
+func approvals(d nod.Decision) fact {
+	have := make([]string, 0, len(d.ApprovedBy)+1)
+	for _, a := range d.ApprovedBy {
+		have = append(have, printable(a.Show()))
+	}
+	if d.Permits() {
+		have = append(have, printable(d.AnsweredBy.Show()))
+	}
+	f := fact{Name: "Approvals", Value: fmt.Sprintf("%d of %d", len(have), d.Approvals), Pill: "wait", More: strings.Join(have, ", ")}
+	switch {
+	case len(have) >= d.Approvals:
+		f.Pill = "ok"
+	case len(have) == 0:
+		f.More = "different passkeys must allow it"
+	default:
+		f.More += "; " + plural(d.Approvals-len(have), "other passkey", "other passkeys") + " must allow it too"
+	}
+	return f
+}
+
 func facts(d nod.Decision, m material) (list []fact) {
 	r := m.Revision
+	if d.Approvals > 1 {
+		list = append(list, approvals(d))
+	}
 	if d.Kind == nod.Review && r.SHA != "" {
 		check := fact{Name: "Check", Value: "none", Pill: "wait", More: "no check is configured"}
 		if len(r.Check.Command) > 0 {

@@ -20,6 +20,7 @@ type beginning struct {
 type enrolView struct {
 	frame
 	Token, Name string
+	Repos       []string
 	Valid       bool
 }
 
@@ -34,7 +35,7 @@ func (s *Server) enrolPage(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	default:
-		v.Name, v.Valid = e.Name, true
+		v.Name, v.Repos, v.Valid = e.Name, e.Repos, true
 	}
 	return s.render(w, status, "enrol", v)
 }

@@ -23,7 +23,7 @@ const (
 // It ends with the session, when the server closes, and after streamLife.
 func (s *Server) taskEvents(w http.ResponseWriter, r *http.Request, session nod.Session) error {
 	id := r.PathValue("id")
-	if _, err := s.decisions.Case(r.Context(), id); err != nil {
+	if _, err := s.caseOf(r.Context(), id, session); err != nil {
 		return err
 	}
 	last := r.Header.Get("Last-Event-ID")
@@ -98,14 +98,14 @@ func (s *Server) follow(ctx context.Context, out *stream, task string, after int
 				position = newest
 				break
 			}
-			if _, err := s.sessionOf(ctx, session); err != nil {
+			if err := s.still(ctx, session); err != nil {
 				return err
 			}
 			if err := out.write(": still here\n\n"); err != nil {
 				return errReaderGone
 			}
 		}
-		if _, err := s.sessionOf(ctx, session); err != nil {
+		if err := s.still(ctx, session); err != nil {
 			return err
 		}
 	}

@@ -169,7 +169,7 @@ func TestAQuietStreamBeatsAndEndsAfterItsLife(t *testing.T) {
 		}
 		token := strings.Repeat("t", 43)
 		store.passkeys["k"] = nod.Passkey{ID: "k"}
-		store.sessions[nod.Digest([]byte(token))] = nod.Session{TokenDigest: nod.Digest([]byte(token)), Passkey: "k", ExpiresAt: time.Now().Add(time.Hour)}
+		store.sessions[nod.Digest([]byte(token))] = nod.Session{TokenDigest: nod.Digest([]byte(token)), Passkey: "k", SeenAt: time.Now(), Idle: time.Hour, ExpiresAt: time.Now().Add(time.Hour)}
 		store.cases["t1"] = nod.Case{Task: nod.Task{ID: "t1"}}
 		store.commit(nod.NewEvent("t1", nod.Audit, nod.EventTaskCreated, nod.Supervisor(), nil))
 		r := httptest.NewRequest(http.MethodGet, "https://nod.example/t/t1/events", nil)

@@ -286,12 +286,37 @@ func (f *fakeStore) SignIn(_ context.Context, challenge string, signCount uint32
 func (f *fakeStore) Session(_ context.Context, tokenDigest string) (nod.Session, error) {
 	defer f.locked()()
 	s, ok := f.sessions[tokenDigest]
-	if p := f.passkeys[s.Passkey]; !ok || !f.now().Before(s.ExpiresAt) || !p.RevokedAt.IsZero() {
+	if !ok || !f.holds(s) {
 		return nod.Session{}, missing("session")
 	}
 	s.SeenAt = f.now()
 	f.sessions[tokenDigest] = s
 	return s, nil
+}
+
+func (f *fakeStore) holds(s nod.Session) bool {
+	return f.now().Before(s.ExpiresAt) && f.now().Before(s.SeenAt.Add(s.Idle)) && f.passkeys[s.Passkey].RevokedAt.IsZero()
+}
+
+func (f *fakeStore) Peek(_ context.Context, tokenDigest string) (nod.Session, error) {
+	defer f.locked()()
+	s, ok := f.sessions[tokenDigest]
+	if !ok || !f.holds(s) {
+		return nod.Session{}, missing("session")
+	}
+	return s, nil
+}
+
+func (f *fakeStore) Sessions(context.Context) ([]nod.Session, error) {
+	defer f.locked()()
+	var open []nod.Session
+	for _, s := range f.sessions {
+		if f.holds(s) {
+			open = append(open, s)
+		}
+	}
+	slices.SortFunc(open, func(a, b nod.Session) int { return b.SeenAt.Compare(a.SeenAt) })
+	return open, nil
 }
 
 func (f *fakeStore) SignOut(_ context.Context, tokenDigest string) error {

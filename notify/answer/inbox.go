@@ -28,7 +28,7 @@ type taskItem struct {
 // inboxCap is how many decisions the inbox lists; blocking ones come first.
 const inboxCap = 100
 
-func (s *Server) inboxPage(w http.ResponseWriter, r *http.Request, _ nod.Session) error {
+func (s *Server) inboxPage(w http.ResponseWriter, r *http.Request, by nod.Session) error {
 	open, err := s.decisions.OpenDecisions(r.Context())
 	if err != nil {
 		return err
@@ -41,6 +41,9 @@ func (s *Server) inboxPage(w http.ResponseWriter, r *http.Request, _ nod.Session
 	v.Page = "inbox"
 	where := map[string]string{}
 	for _, t := range tasks {
+		if !by.Covers(t.Repo) {
+			continue
+		}
 		where[t.ID] = t.Where()
 		label, class := stateLabel(t)
 		v.Tasks = append(v.Tasks, taskItem{t, label, class})
@@ -48,6 +51,9 @@ func (s *Server) inboxPage(w http.ResponseWriter, r *http.Request, _ nod.Session
 	for _, d := range open {
 		if d.Late(s.now()) {
 			continue // about to be expired
+		}
+		if _, covered := where[d.Task]; !covered && len(by.Repos) > 0 {
+			continue
 		}
 		if len(v.Open) == inboxCap {
 			v.More++

@@ -56,9 +56,13 @@ type Sessions interface {
 	// the session, in one transaction. A counter that went backwards (WebAuthn
 	// level 3, section 7.2, step 22) is Forbidden.
 	SignIn(ctx context.Context, challenge string, signCount uint32, backedUp bool, s nod.Session) error
-	// Session returns an unexpired session of a passkey that is not revoked, and
-	// stores that it was seen now; NotFound otherwise.
+	// Session returns a session that is neither over nor idle for too long and whose
+	// passkey is not revoked, and stores that it was seen now; NotFound otherwise.
 	Session(ctx context.Context, tokenDigest string) (nod.Session, error)
+	// Peek is Session, but leaves when it was seen as it is.
+	Peek(ctx context.Context, tokenDigest string) (nod.Session, error)
+	// Sessions returns every session that Session would, most recently seen first.
+	Sessions(ctx context.Context) ([]nod.Session, error)
 	// SignOut ends a session. Ending one that is not there is no error.
 	SignOut(ctx context.Context, tokenDigest string) error
 }

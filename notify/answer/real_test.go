@@ -66,10 +66,10 @@ func (w *real) id(prefix string) string {
 }
 
 // approver is a client that is enrolled and signed in.
-func (w *real) approver(name string) *answertest.Client {
+func (w *real) approver(name string, repos ...string) *answertest.Client {
 	w.Helper()
 	token := w.id("token")
-	w.must(w.CreateEnrolment(w.Context(), nod.Enrolment{TokenDigest: nod.Digest([]byte(token)), Name: name, ExpiresAt: time.Now().Add(time.Minute)}))
+	w.must(w.CreateEnrolment(w.Context(), nod.Enrolment{TokenDigest: nod.Digest([]byte(token)), Name: name, Repos: repos, ExpiresAt: time.Now().Add(time.Minute)}))
 	c, err := answertest.NewClient(w.url, dial)
 	w.must(err)
 	w.must(c.Enrol(w.Context(), w.url+"/enrol/"+token))

@@ -27,7 +27,7 @@ func (s *Server) answerBegin(w http.ResponseWriter, r *http.Request, by nod.Sess
 			return nod.E(nod.TooLarge, "an answer or a reason has at most 2,000 characters", nil)
 		}
 	}
-	d, err := s.decisions.Decision(r.Context(), in.Decision)
+	d, err := s.decisionOf(r.Context(), in.Decision, by)
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,11 @@ func (s *Server) answerFinish(w http.ResponseWriter, r *http.Request, by nod.Ses
 	}
 	s.log.Info("decision answered", "decision", d.ID, "task", d.Task, "state", d.State)
 	return reply(w, struct {
-		State  nod.DecisionState `json:"state"`
-		Answer string            `json:"answer"`
-		Next   string            `json:"next"`
-	}{d.State, d.Answer, "/d/" + d.ID})
+		State   nod.DecisionState `json:"state"`
+		Answer  string            `json:"answer"`
+		Missing int               `json:"missing"` // more passkeys that must allow it
+		Next    string            `json:"next"`
+	}{d.State, d.Answer, d.Missing(), "/d/" + d.ID})
 }
 
 // answerable returns why d takes no answer any more, or nil.

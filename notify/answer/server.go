@@ -117,6 +117,7 @@ func (s *Server) routes() (http.Handler, error) {
 	on := func(pattern string, h handler) { mux.Handle(pattern, s.adapt(h)) }
 	on("GET /{$}", s.signedIn(s.inboxPage))
 	on("GET /d/{id}", s.signedIn(s.decisionPage))
+	on("GET /devices", s.signedIn(s.devicesPage))
 	on("GET /t/{id}", s.signedIn(s.taskPage))
 	on("GET /t/{id}/events", s.signedIn(s.taskEvents))
 	on("GET /enrol/{token}", s.enrolPage)
@@ -132,6 +133,7 @@ func (s *Server) routes() (http.Handler, error) {
 	on("POST /api/answer/begin", s.signedIn(s.answerBegin))
 	on("POST /api/answer/finish", s.signedIn(s.answerFinish))
 	on("POST /signout", s.signOut)
+	on("POST /devices/signout", s.signedIn(s.signOutDevice))
 
 	refuse := s.adapt(func(http.ResponseWriter, *http.Request) error {
 		return nod.E(nod.Forbidden, "this request came from another site", nil)

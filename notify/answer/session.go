@@ -10,9 +10,13 @@ import (
 	"nod"
 )
 
-// SessionLife is how long a signed-in browser may read. Answering needs the
-// passkey each time, whatever the session.
-const SessionLife = 24 * time.Hour
+// How long a signed-in browser may read. Answering needs the passkey each time,
+// whatever the session.
+const (
+	SessionLife = 12 * time.Hour   // at most
+	PhoneIdle   = 15 * time.Minute // without a request, on what is carried around
+	DeskIdle    = 2 * time.Hour    // elsewhere
+)
 
 // tokenLength is the length of a session token: 32 bytes in base64url.
 const tokenLength = 43
@@ -40,13 +44,22 @@ func (s *Server) session(r *http.Request) (nod.Session, error) {
 }
 
 func (s *Server) sessionOf(ctx context.Context, digest string) (nod.Session, error) {
-	session, err := s.sessions.Session(ctx, digest)
+	return s.admit(s.sessions.Session(ctx, digest))
+}
+
+// still returns the session if it still holds, without keeping it alive.
+func (s *Server) still(ctx context.Context, digest string) error {
+	_, err := s.admit(s.sessions.Peek(ctx, digest))
+	return err
+}
+
+func (s *Server) admit(session nod.Session, err error) (nod.Session, error) {
 	switch {
 	case nod.CodeOf(err) == nod.NotFound:
 		return nod.Session{}, nod.E(nod.Unauthenticated, "sign in with your passkey", nil)
 	case err != nil:
 		return nod.Session{}, err
-	case !s.now().Before(session.ExpiresAt):
+	case !s.now().Before(session.ExpiresAt) || session.Idle <= 0:
 		return nod.Session{}, nod.E(nod.Unauthenticated, "sign in again with your passkey", nil)
 	}
 	return session, nil
@@ -67,9 +80,12 @@ func (s *Server) newSession(r *http.Request, passkey string) (token string, sess
 		return "", session, err
 	}
 	token = base64.RawURLEncoding.EncodeToString(b)
-	now := s.now()
-	return token, nod.Session{TokenDigest: nod.Digest([]byte(token)), Passkey: passkey, Device: device(r.UserAgent()),
-		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLife)}, nil
+	now, on, idle := s.now(), device(r.UserAgent()), DeskIdle
+	if portable(on) {
+		idle = PhoneIdle
+	}
+	return token, nod.Session{TokenDigest: nod.Digest([]byte(token)), Passkey: passkey, Device: on,
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLife), Idle: idle}, nil
 }
 
 func (s *Server) setCookie(w http.ResponseWriter, token string, life time.Duration) {
@@ -90,6 +106,16 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
 	s.setCookie(w, "", 0)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 	return nil
+}
+
+// portable reports whether a device is one that is left lying around. One that is
+// not known counts as such.
+func portable(device string) bool {
+	switch device {
+	case "Mac", "Windows", "Linux", "Chromebook":
+		return false
+	}
+	return true
 }
 
 // device names a browser for the list of sessions: one of a few known words, never

@@ -51,9 +51,9 @@ const (
 	entryCap       = 1200 // characters of one event; nod logs has the rest
 )
 
-func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, _ nod.Session) error {
+func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, by nod.Session) error {
 	id := r.PathValue("id")
-	c, err := s.decisions.Case(r.Context(), id)
+	c, err := s.caseOf(r.Context(), id, by)
 	if err != nil {
 		return err
 	}
@@ -90,6 +90,27 @@ func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, _ nod.Session)
 		v.Before = after + 1
 	}
 	return s.render(w, http.StatusOK, "task", v)
+}
+
+// caseOf returns a task that the session covers, or NotFound.
+func (s *Server) caseOf(ctx context.Context, task string, by nod.Session) (nod.Case, error) {
+	c, err := s.decisions.Case(ctx, task)
+	if err == nil && !by.Covers(c.Task.Repo) {
+		return nod.Case{}, nod.E(nod.NotFound, "there is no such task", nil)
+	}
+	return c, err
+}
+
+// decisionOf returns a decision that the session covers, or NotFound.
+func (s *Server) decisionOf(ctx context.Context, id string, by nod.Session) (nod.Decision, error) {
+	d, err := s.decisions.Decision(ctx, id)
+	if err != nil || len(by.Repos) == 0 {
+		return d, err
+	}
+	if _, err := s.caseOf(ctx, d.Task, by); err != nil {
+		return nod.Decision{}, nod.E(nod.NotFound, "there is no such decision", err)
+	}
+	return d, nil
 }
 
 // lastSeq finds the sequence number of the newest event of a task: the first n such

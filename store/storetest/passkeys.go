@@ -12,7 +12,7 @@ func passkeys(t *testing.T, open Open) {
 		f.Helper()
 		c := f.id("c")
 		must(f, f.SaveChallenge(f.ctx, nod.Challenge{ID: c, Kind: nod.ChallengeSignIn, Bytes: make([]byte, 32), ExpiresAt: f.now().Add(time.Minute)}))
-		err := f.SignIn(f.ctx, c, count, true, nod.Session{TokenDigest: token, Passkey: k.id, Device: "phone", ExpiresAt: f.now().Add(time.Hour)})
+		err := f.SignIn(f.ctx, c, count, true, nod.Session{TokenDigest: token, Passkey: k.id, Device: "phone", Idle: 10 * time.Minute, ExpiresAt: f.now().Add(time.Hour)})
 		_, gone := f.Challenge(f.ctx, c)
 		wants(f, "the challenge is used up", gone, nod.NotFound)
 		return err
@@ -92,7 +92,7 @@ func passkeys(t *testing.T, open Open) {
 		must(t, signIn(f, k, "s1", 7))
 		wants(t, "the same counter", signIn(f, k, "s2", 7), nod.Forbidden)
 		wants(t, "no counter any more", signIn(f, k, "s2", 0), nod.Forbidden)
-		wants(t, "no challenge", f.SignIn(f.ctx, "c", 8, true, nod.Session{TokenDigest: "s", Passkey: k.id, ExpiresAt: f.now().Add(time.Hour)}), nod.Unauthenticated)
+		wants(t, "no challenge", f.SignIn(f.ctx, "c", 8, true, nod.Session{TokenDigest: "s", Passkey: k.id, Idle: time.Hour, ExpiresAt: f.now().Add(time.Hour)}), nod.Unauthenticated)
 	})
 	t.Run("RevokingEndsSessionsAtOnce", func(t *testing.T) {
 		f := newFixture(t, open, Setup{})

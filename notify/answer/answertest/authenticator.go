@@ -143,6 +143,17 @@ func (a *Authenticator) Create(origin string, options json.RawMessage) (json.Raw
 		"clientDataJSON": encode(client), "attestationObject": encode(object)}})
 }
 
+// ID is the credential id of the newest key, as nod.Passkey has it; empty when there
+// is none.
+func (a *Authenticator) ID() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.keys) == 0 {
+		return ""
+	}
+	return encode(a.keys[len(a.keys)-1].id)
+}
+
 // Sign signs the options of a sign-in or an answer with the newest key that suits
 // them, as the browser at origin would, and returns the credential to post.
 func (a *Authenticator) Sign(origin string, options json.RawMessage) (json.RawMessage, error) {

@@ -17,7 +17,8 @@ import (
 
 // Client does over HTTP what a browser with the page open does.
 type Client struct {
-	Key *Authenticator
+	Key       *Authenticator
+	UserAgent string // Go's own when empty
 
 	base string // origin of the page, no slash at its end
 	http *http.Client
@@ -108,6 +109,23 @@ func (c *Client) Page(ctx context.Context, path string) (string, error) {
 	return string(body), err
 }
 
+// Form submits a form of the page.
+func (c *Client) Form(ctx context.Context, path string, fields map[string]string) error {
+	values := url.Values{}
+	for k, v := range fields {
+		values.Set(k, v)
+	}
+	r, err := c.request(ctx, http.MethodPost, path, []byte(values.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", c.base)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	_, err = c.do(r)
+	return err
+}
+
 // Post posts body as JSON, as the page's script does, and reads the reply into out
 // unless that is nil.
 func (c *Client) Post(ctx context.Context, path string, body, out any) error {
@@ -147,6 +165,9 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 }
 
 func (c *Client) do(r *http.Request) ([]byte, error) {
+	if c.UserAgent != "" {
+		r.Header.Set("User-Agent", c.UserAgent)
+	}
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, nod.E(nod.Unavailable, "the page cannot be reached", err)
