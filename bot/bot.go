@@ -48,6 +48,8 @@ type RepoSettings struct {
 	Rules  policy.Rules
 	// Approvals is how many different passkeys must allow a decision of a cause.
 	Approvals map[nod.Cause]int
+	// Protect is what is done about files that guard the repository.
+	Protect Protection
 	// Reviewers and Labels are asked for and set on each pull request.
 	Reviewers, Labels []string
 }
@@ -61,6 +63,7 @@ type Ports struct {
 	Environments Environments
 	Agents       Agents
 	Parse        Parser
+	Preflight    Preflight
 	Effects      map[nod.EffectKind]Performer
 }
 
@@ -91,7 +94,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil:
+	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {

@@ -95,6 +95,9 @@ func (b *Bot) step(ctx context.Context, c nod.Case) (bool, error) {
 	run := c.Run
 	switch {
 	case run == nil:
+		if wait, err := b.preflight(ctx, c, set); wait || err != nil {
+			return wait, err
+		}
 		return true, b.begin(ctx, c, set)
 	case run.Live():
 		// Nobody in this process drives it, or this step would not be here.

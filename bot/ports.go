@@ -55,6 +55,13 @@ type GitHub interface {
 	Delivered(ctx context.Context, t nod.Task, r nod.Revision) (nod.Delivered, error)
 }
 
+// Preflight looks for what would refuse a result, before any work on it starts.
+type Preflight interface {
+	// Preflight returns one sentence for each thing that would, none when nothing
+	// is known to.
+	Preflight(ctx context.Context, t nod.Task, sign nod.SignMode) ([]string, error)
+}
+
 // Performer performs effects of one kind.
 type Performer interface {
 	// Perform does it and returns the outcome. An Unavailable or RateLimited

@@ -44,6 +44,10 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		b.log.Warn("prepare", "task", task, "run", c.Run.ID, "err", err)
 		return b.askAgain(ctx, c, cause, subject, nod.PublicMessage(err))
 	}
+	note, err := guarded(ready.Files, set.Protect)
+	if err != nil {
+		return b.askAgain(ctx, c, nod.CausePrepareFailed, "The result may not be published", nod.PublicMessage(err))
+	}
 	verdict := policy.Action(set.Rules.Table, policy.ActionPush, c.Task.Untrusted)
 	if !verdict.Allows() && !verdict.Asks() {
 		return b.askAgain(ctx, c, nod.CausePublishFailed, "Policy forbids the push", verdict.Because.String())
@@ -65,7 +69,7 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		ch.Blobs = append(ch.Blobs, diff)
 		return true, b.open(c, ch, func(nod.Task) (nod.Decision, string) {
 			return nod.Decision{Kind: nod.Review, Cause: nod.CauseReadyToPush, Blocking: true, CommitSHA: pinned.SHA,
-				Subject: fmt.Sprintf("%s into %s", plural(len(pinned.Commits), "commit"), pinned.BaseRef)}, string(diff)
+				Subject: fmt.Sprintf("%s into %s%s", plural(len(pinned.Commits), "commit"), pinned.BaseRef, note)}, string(diff)
 		})
 	})
 	return err

@@ -3,7 +3,6 @@ package bot
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"nod"
 )
@@ -107,29 +106,6 @@ func waitsFor(d nod.Decision) string {
 		return "word on whether something happened"
 	}
 	return "an answer to a question"
-}
-
-// pullBody is the text of the pull request: the agent's last words, neutralised,
-// then nod's own.
-func (b *Bot) pullBody(c nod.Case) string {
-	var w strings.Builder
-	if c.Run.Reason != "" {
-		fmt.Fprintf(&w, "%s\n\n", b.cfg.Neutralize(c.Run.Reason))
-	}
-	fmt.Fprintf(&w, "---\n\nFor #%d. ", c.Task.Issue)
-	switch {
-	case c.Revision.Check.Passed(c.Revision.SHA):
-		fmt.Fprintf(&w, "The check `%s` passed for %.8s. ", strings.ReplaceAll(strings.Join(c.Revision.Check.Command, " "), "`", "'"), c.Revision.SHA)
-	default:
-		w.WriteString("No check is configured. ")
-	}
-	for _, d := range c.Decisions {
-		if d.Kind == nod.Review && d.CommitSHA == c.Revision.SHA && d.Permits() {
-			fmt.Fprintf(&w, "Allowed for exactly this commit at %s, by %s. ", d.AnsweredAt.UTC().Format(time.RFC3339), d.AnsweredBy.Kind)
-		}
-	}
-	fmt.Fprintf(&w, "\n\n%s\n", marker(c.Task))
-	return w.String()
 }
 
 func plural(n int, noun string) string {

@@ -59,6 +59,12 @@ func (p OpenPulls) Perform(ctx context.Context, t nod.Task, e nod.Effect) (json.
 	if err != nil {
 		return nil, p.fault(act, err)
 	}
+	if into := pull.GetBase().GetRepo().GetFullName(); !strings.EqualFold(into, t.Repo.String()) {
+		return nil, nod.E(nod.Conflict, "the pull request goes into another repository, "+tidy(into), nil)
+	}
+	if err := p.dress(ctx, client, t.Repo, pull, in); err != nil {
+		return nil, p.fault(act, err)
+	}
 	if err := p.rest(ctx, client, t.Repo, pull.GetNumber(), e.Key, in.Body); err != nil {
 		return nil, p.fault(act, err)
 	}
@@ -116,7 +122,7 @@ func (p OpenPulls) Lookup(ctx context.Context, t nod.Task, e nod.Effect) (json.R
 			continue
 		}
 		missing, err := p.missing(ctx, client, t.Repo, pull.GetNumber(), e.Key, in.Body)
-		if err != nil || len(missing) > 0 {
+		if err != nil || len(missing) > 0 || pull.GetState() == "open" && undressed(pull, in) {
 			return nil, p.fault(act, err)
 		}
 		return outcome(shapePull(pull))

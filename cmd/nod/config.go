@@ -16,6 +16,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"nod"
+	"nod/bot"
 	"nod/policy"
 )
 
@@ -46,6 +47,7 @@ type GitHubConfig struct {
 	PrivateKey  string   `json:"private_key_file"`     // required
 	WebhookKeys []string `json:"webhook_secret_files"` // one, or two during a rotation
 	Owners      []int64  `json:"owners"`               // numeric ids of the accounts with tier owner
+	Workflows   bool     `json:"push_workflows"`       // push workflow files, for which the App has the permission Workflows
 }
 
 // AuthorConfig is the account whose signing key the bot's key is, so that GitHub
@@ -75,12 +77,20 @@ type AgentConfig struct {
 	Script  string            `json:"script_file"` // plays this script instead of a program, for trying things out
 }
 
+// ProtectedConfig is what is done about a change to files that guard the repository.
+type ProtectedConfig struct {
+	Paths []string `json:"paths"` // patterns with * and **; default: workflows, lock files, CODEOWNERS and the like
+	Mode  string   `json:"mode"`  // "ask" (default): Ready to push? names them; "forbid": refused
+}
+
 // RepoConfig is one repository.
 type RepoConfig struct {
 	Sign nod.SignMode `json:"sign"` // "github" or "ssh"; default: ssh with a commit_author, else github
 	// Reviewers are logins, or teams as org/team, that are asked to review.
 	Reviewers []string `json:"reviewers"`
 	Labels    []string `json:"labels"` // of the pull request
+	// Protected are files that guard the repository.
+	Protected ProtectedConfig `json:"protected"`
 
 	Repo   string          `json:"repo"`   // owner/name, required
 	Agent  string          `json:"agent"`  // a name in agents, required
@@ -212,7 +222,14 @@ func (c Config) check() error {
 		if _, ok := c.Agents[r.Agent]; !ok {
 			return fmt.Errorf("repos[%d].agent %q is not in agents", i, r.Agent)
 		}
+		for _, p := range r.Protected.Paths {
+			if !bot.ValidPattern(p) {
+				return fmt.Errorf("repos[%d].protected.paths: %q is not a pattern", i, p)
+			}
+		}
 		switch {
+		case r.Protected.Mode != "" && r.Protected.Mode != "ask" && r.Protected.Mode != "forbid":
+			return fmt.Errorf("repos[%d].protected.mode must be \"ask\" or \"forbid\", not %q", i, r.Protected.Mode)
 		case r.Sign != nod.SignSSH && r.Sign != nod.SignGitHub:
 			return fmt.Errorf("repos[%d].sign must be \"github\" or \"ssh\", not %q", i, r.Sign)
 		case r.Sign == nod.SignSSH && c.Author.Email == "":

@@ -110,7 +110,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 		return nil, err
 	}
 	s.github, err = github.New(github.Config{APIURL: c.GitHub.APIURL, WebURL: c.GitHub.WebURL, Host: host, AppID: c.GitHub.AppID, PrivateKey: p.secrets.privateKey,
-		Owners: c.GitHub.Owners, TriggerLabel: c.TriggerLabel, Now: time.Now, Log: p.log})
+		Owners: c.GitHub.Owners, TriggerLabel: c.TriggerLabel, PushWorkflows: c.GitHub.Workflows, Now: time.Now, Log: p.log})
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 			return fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
 		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Sign: r.Sign,
-			Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
+			Protect: bot.Protection{Paths: r.Protected.Paths, Forbid: r.Protected.Mode == "forbid"}, Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
 	}
 	mounts, roots, rules, err := places(c.Agents)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host),
+		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},

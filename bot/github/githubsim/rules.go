@@ -81,13 +81,15 @@ func requestReviewers(c *call) (int, any, error) {
 	if len(in.TeamReviewers) > 0 {
 		return 0, nil, &apiError{status: http.StatusUnprocessableEntity, msg: "Could not resolve to a node with the global id of a team."}
 	}
+	var asked []*user
 	for _, login := range in.Reviewers {
 		u := c.users[strings.ToLower(login)]
 		if u == nil || u == i.author || c.repo.roles[u.id].level() == 0 && u != c.repo.owner {
 			return 0, nil, &apiError{status: http.StatusUnprocessableEntity, msg: "Reviews may only be requested from collaborators."}
 		}
-		i.pull.reviewers = append(i.pull.reviewers, u)
+		asked = append(asked, u)
 	}
+	i.pull.reviewers = append(i.pull.reviewers, asked...)
 	i.updated = c.stamp()
 	return http.StatusCreated, c.pullJSON(c.repo, i), nil
 }
