@@ -27,6 +27,8 @@ const (
 	SocketDir     = "/nod/run"
 	EgressSocket  = SocketDir + "/egress"
 	ControlSocket = SocketDir + "/control"
+	// ProbeDir is writable but for landlock, which the probe tells by that.
+	ProbeDir = "/nod/probe"
 )
 
 // names are what the guest binary is called: by the driver that starts it, as a

@@ -91,3 +91,7 @@ type SeenLimits struct {
 	CPUs        float64 `json:"cpus"`
 	PIDs        int64   `json:"pids"`
 }
+
+// NamespaceKinds are the kernel's names of the namespaces that an environment has
+// for itself.
+var NamespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}

@@ -20,10 +20,6 @@ const (
 	probePatient = 2 * time.Second
 )
 
-// NamespaceKinds are the kernel's names of the namespaces that an environment has
-// for itself.
-var NamespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}
-
 // probeMain writes a Sighting: every fact is tried, none is taken from what was
 // asked for. What cannot be told is reported as missing.
 func probeMain() int {
@@ -60,11 +56,17 @@ func probeMain() int {
 			note("write "+dir, err)
 		}
 	}
-	// /run is mounted writable and belongs to us: only landlock stands before it.
-	if err := tryWrite("/run"); errors.Is(err, unix.EACCES) {
-		a.Landlock = landlockABI()
-	} else {
-		note("write /run", err)
+	// One of these is writable for us, as access(2) says that knows nothing of
+	// landlock: only landlock stands before it.
+	for _, dir := range []string{"/run", ProbeDir} {
+		if unix.Access(dir, unix.W_OK) != nil {
+			continue
+		}
+		if err := tryWrite(dir); errors.Is(err, unix.EACCES) {
+			a.Landlock = landlockABI()
+		} else {
+			note("write "+dir, err)
+		}
 	}
 	var err error
 	if a.EgressRefused, err = proxyRefuses("unlisted.invalid:443"); err != nil {

@@ -4,47 +4,19 @@ package linux
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"strings"
-	"time"
 
 	"nod"
 	"nod/runtime/guest"
+	"nod/runtime/lease"
 )
-
-const probePatience = 20 * time.Second
 
 // attest runs the probe inside and judges what it saw.
 func (d *Driver) attest(ctx context.Context, i *instance) (nod.Attestation, error) {
-	ctx, cancel := context.WithTimeout(ctx, probePatience)
-	defer cancel()
-	p, err := i.exec(ctx, nod.Command{Argv: []string{nod.GuestPath, guest.RoleProbe}, Dir: "/"})
+	s, err := lease.Look(ctx, i.exec)
 	if err != nil {
 		return nod.Attestation{}, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = p.Kill(context.WithoutCancel(ctx)) })
-	defer stop()
-	if err := p.Stdin().Close(); err != nil {
-		return nod.Attestation{}, nod.E(nod.Unavailable, "the probe does not take its end of input", err)
-	}
-	out, err := io.ReadAll(io.LimitReader(p.Stdout(), 64<<10))
-	if err != nil {
-		return nod.Attestation{}, nod.E(nod.Unavailable, "the probe's report cannot be read", err)
-	}
-	said, err := io.ReadAll(io.LimitReader(p.Stderr(), 4<<10))
-	if err != nil {
-		return nod.Attestation{}, nod.E(nod.Unavailable, "the probe's report cannot be read", err)
-	}
-	status, err := p.Wait()
-	if err != nil || status.Code != 0 {
-		return nod.Attestation{}, nod.E(nod.Unavailable, "the probe inside the environment did not end well", errors.Join(err, errors.New(string(said))))
-	}
-	var s guest.Sighting
-	if err := json.Unmarshal(out, &s); err != nil {
-		return nod.Attestation{}, nod.E(nod.Internal, "the probe's report has no form", err)
 	}
 	a := s.Attestation
 	a.Isolation = "none"

@@ -195,7 +195,7 @@ func (d *Driver) provision(e *environment, p runtime.PreparedSpec) error {
 			if src.Info == nil || st.owns(src) {
 				continue // what the agent has made is never walked as root
 			}
-			if err := giveTree(src, st.HostUID); err != nil {
+			if err := runtime.GiveTree(src, st.HostUID); err != nil {
 				return err
 			}
 			st.own(src)

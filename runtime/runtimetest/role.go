@@ -1,8 +1,11 @@
 package runtimetest
 
+// inContainer, as an argument of roleAttempts, says that an engine made the root.
+const inContainer = "container"
+
 // Roles of the test binary inside an environment.
 const (
-	roleAttempts = "nod-try"        // every attempt; no arguments
+	roleAttempts = "nod-try"        // every attempt; inContainer as an argument
 	roleOtherABI = "nod-try-x32"    // one x32 call
 	roleNetwork  = "nod-try-net"    // network, addresses as arguments
 	roleConnect  = "nod-try-proxy"  // authorities for CONNECT as arguments

@@ -20,6 +20,9 @@ type Config struct {
 	New func(t *testing.T, dir string, e egress.Config) Driver
 	// TempDir makes a directory below which workspaces may lie.
 	TempDir func(t *testing.T) string
+	// Container is a root that an engine mounts: without nosuid on everything, which
+	// no_new_privs makes up for, and with a /dev of its own making.
+	Container bool
 }
 
 // Driver is a runtime.Driver that a test can close.

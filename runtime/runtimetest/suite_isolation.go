@@ -47,8 +47,12 @@ func attestationHolds(t *testing.T, c Config) {
 // escapesFail is C01 to C15: a program inside tries, and its positive controls work.
 func escapesFail(t *testing.T, c Config) {
 	b := started(t, c, nil, quiet(nil))
+	argv := []string{roleAttempts}
+	if c.Container {
+		argv = append(argv, inContainer)
+	}
 	var got []outcome
-	b.role(&got, roleAttempts)
+	b.role(&got, argv...)
 	if len(got) < 60 {
 		t.Fatalf("only %d attempts were made", len(got))
 	}

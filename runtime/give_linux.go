@@ -1,6 +1,4 @@
-//go:build linux
-
-package linux
+package runtime
 
 import (
 	"errors"
@@ -11,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nod"
-	"nod/runtime"
 )
 
 const maxTreeEntries = 2_000_000
 
-// giveTree makes uid the owner of a fresh tree. Links are never followed; a tree
+// GiveTree makes uid the owner of a fresh tree. Links are never followed; a tree
 // with another mount, a device, or a hard link that leads out of it is refused
 // before anything is changed.
-func giveTree(src runtime.Source, uid int) error {
+func GiveTree(src Source, uid int) error {
 	fd, err := unix.Open(src.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nod.E(nod.Invalid, "a source directory cannot be opened", err)
