@@ -4,292 +4,26 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"fmt"
-
-	"os"
+	"net/http"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"nod"
 	"nod/agent/agenttest/anthropicmock"
-	"nod/bot/github/githubsim"
-	"nod/notify/answer/answertest"
-	"nod/runtime/egress"
-	"nod/runtime/runtimetest"
 )
 
-// These tests run the real Claude Code in the environment that nod gives it, with a
-// model on loopback that only the environment's egress proxy leads to.
-
-const (
-	claudeKey   = "sk-ant-dummy-0000"
-	claudeModel = "model.test"
-	claudeTime  = 3 * time.Minute // of one whole life; seconds when nothing else runs
-
-	helo  = "#!/bin/sh\n# Greets whoever is named, or the world.\necho \"Helo, ${1:-world}!\"\n"
-	hello = "#!/bin/sh\n# Greets whoever is named, or the world.\necho \"Hello, ${1:-world}!\"\n"
-)
-
-// claudeDemo is the demo with Claude Code in place of the script.
-type claudeDemo struct {
-	*demo
-	t       *testing.T
-	model   *anthropicmock.Server
-	browser *answertest.Client
-	program string // its path inside, which no other process has
-	log     *syncBuffer
-	asked   []nod.Decision
-}
-
-// newClaudeDemo starts everything, enrols a software passkey and sets the label.
-// hosts are those that the program may reach; a "%s" stands for the model.
-func newClaudeDemo(t *testing.T, steps []anthropicmock.Step, hosts ...string) *claudeDemo {
+// newClaudeDemo is the demo with the real Claude Code, whose model says steps.
+func newClaudeDemo(t *testing.T, steps []anthropicmock.Step, hosts ...string) *realDemo {
 	t.Helper()
-	path := os.Getenv("NOD_CLAUDE")
-	if path == "" {
-		runtimetest.Missing(t, "the Claude Code program (NOD_CLAUDE is its path)")
-	}
-	needEnvironments(t)
-	path, err := filepath.EvalSymlinks(path)
+	needProgram(t, "NOD_CLAUDE", "Claude Code")
+	model, err := anthropicmock.New(steps, modelHost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("NOD_DEMO_LOG", "1") // the proxy's verdicts are log lines
-	w := &claudeDemo{t: t, log: &syncBuffer{}}
-	if w.model, err = anthropicmock.New(steps, claudeModel); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.model.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	trust, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
-	for file, content := range map[string][]byte{filepath.Join(trust, "ca.pem"): w.model.CAPEM, key: []byte(claudeKey + "\n")} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(filepath.Join(trust, "ca.pem"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	inside := "/opt/claude-" + filepath.Base(filepath.Dir(trust)) // the test's name and a number
-	w.program = filepath.Join(inside, filepath.Base(path))
-	settings := &AgentConfig{Argv: []string{w.program}, KeyFile: key,
-		Mounts: map[string]string{inside: filepath.Dir(path), "/opt/trust": trust},
-		Env: map[string]string{"ANTHROPIC_BASE_URL": "https://" + claudeModel, "NODE_EXTRA_CA_CERTS": "/opt/trust/ca.pem",
-			"CLAUDE_CODE_MAX_RETRIES": "1"}}
-	for _, e := range hosts {
-		settings.Egress = append(settings.Egress, fmt.Sprintf(e, w.model.TLS))
-	}
-	if w.demo, err = startDemo(t.Context(), demoOptions{talk: w.log, errs: w.log, agent: settings}); err != nil {
-		t.Fatalf("%v\n%s", err, w.log)
-	}
-	t.Cleanup(func() {
-		w.end()
-		if t.Failed() {
-			t.Log(w.log)
-		}
-	})
-	if w.browser, err = answertest.NewClient(w.public, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.browser.Enrol(t.Context(), w.enrol); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.browser.SignIn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.sim.Label(demoOwner, demoRepo, w.issue, "nod"); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-// end closes the demo once; nothing of the program may be left.
-func (w *claudeDemo) end() {
-	w.t.Helper()
-	if w.demo == nil {
-		return
-	}
-	if err := w.demo.Close(); err != nil {
-		w.t.Errorf("close the demo: %v", err)
-	}
-	w.demo = nil
-	w.gone()
-}
-
-// play answers by judge until the life is over or stuck.
-func (w *claudeDemo) play(judge func(nod.Decision) (answer, reason string)) (nod.Case, error) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), claudeTime)
-	defer cancel()
-	return w.follow(ctx, w.browser, func(q nod.Decision) (string, string) {
-		w.asked = append(w.asked, q)
-		return judge(q)
-	})
-}
-
-// greeting is greet.sh as the agent's workspace has it.
-func (w *claudeDemo) greeting() string {
-	w.t.Helper()
-	found, err := filepath.Glob(filepath.Join(w.system.config.StateDir, "environments", "*", "workspace", "greet.sh"))
-	if err != nil || len(found) != 1 {
-		w.t.Fatalf("%v, %v", found, err)
-	}
-	raw, err := os.ReadFile(found[0])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(raw)
-}
-
-// running lists the processes of this machine that run the program.
-func (w *claudeDemo) running() []string {
-	w.t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(path string) bool {
-		raw, err := os.ReadFile(path)
-		return err != nil || !bytes.Contains(raw, []byte(w.program)) // an error: it has ended
-	})
-}
-
-func (w *claudeDemo) gone() {
-	w.t.Helper()
-	if left := w.running(); len(left) > 0 {
-		w.t.Errorf("the program still runs: %v", left)
-	}
-}
-
-// transcript is every event of the task.
-func (w *claudeDemo) transcript() []nod.Event {
-	w.t.Helper()
-	tasks, err := w.system.store.Tasks(w.t.Context())
-	if err != nil || len(tasks) != 1 {
-		w.t.Fatalf("%d tasks, %v", len(tasks), err)
-	}
-	events, err := w.system.store.Events(w.t.Context(), tasks[0].ID, 0, 1000)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return events
-}
-
-var verdictLine = regexp.MustCompile(`msg=egress .*Host:(\S*) Port:(\d+) Verdict:(\w+)`)
-
-// verdicts are the proxy's, each once: "allow model.test:443".
-func (w *claudeDemo) verdicts() []string {
-	var out []string
-	for _, m := range verdictLine.FindAllStringSubmatch(w.log.String(), -1) {
-		if m[3] != "closed" {
-			out = append(out, fmt.Sprintf("%s %s:%s", m[3], m[1], m[2]))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// refused are the hosts that the task's audit log says were refused, each once.
-func (w *claudeDemo) refused() []string {
-	w.t.Helper()
-	var out []string
-	for _, e := range w.transcript() {
-		if e.Kind != nod.EventEgressDenied {
-			continue
-		}
-		var denied egress.Event
-		if err := json.Unmarshal(e.Data, &denied); err != nil || e.Tier != nod.Audit {
-			w.t.Errorf("event %d: tier %s, %v", e.ID, e.Tier, err)
-		}
-		out = append(out, denied.Host)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// unpublished fails the test when anything has reached the repository.
-func (w *claudeDemo) unpublished() {
-	w.t.Helper()
-	pulls, err := w.sim.Pulls(demoRepo)
-	pushed := slices.ContainsFunc(w.sim.Requests(), func(r githubsim.Request) bool { return strings.Contains(r.Path, "git-receive-pack") })
-	if err != nil || len(pulls) != 0 || pushed {
-		w.t.Errorf("%d pull requests, pushed: %v, %v", len(pulls), pushed, err)
-	}
-}
-
-// stuck fails the test unless play ended with err for a question of that cause, with
-// the program gone and nothing published.
-func (w *claudeDemo) stuck(err error, cause nod.Cause, words string) {
-	w.t.Helper()
-	if nod.CodeOf(err) != nod.Failed {
-		w.t.Errorf("the life ended with %v", err)
-	}
-	open, err := w.system.store.OpenDecisions(w.t.Context())
-	if err != nil || len(open) != 1 || open[0].Kind != nod.Question || open[0].Cause != cause || !strings.Contains(open[0].Input, words) {
-		w.t.Errorf("what is open: %+v, %v", open, err)
-	}
-	w.gone()
-	w.unpublished()
-}
-
-// keyless fails the test when the model's key is in the database, in the log or
-// among what was told. The database must hold witness, so that the search is one.
-func (w *claudeDemo) keyless(witness string) {
-	w.t.Helper()
-	path := w.system.store.Path()
-	var stored []byte
-	for _, file := range []string{path, path + "-wal"} {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if bytes.Contains(raw, []byte(claudeKey)) {
-			w.t.Errorf("the key is in %s", filepath.Base(file))
-		}
-		stored = append(stored, raw...)
-	}
-	if !bytes.Contains(stored, []byte(witness)) {
-		w.t.Errorf("the database does not hold %q", witness)
-	}
-	if strings.Contains(w.log.String(), claudeKey) {
-		w.t.Error("the key is in the log")
-	}
-}
-
-// opened fails the test unless the program opened one session, set up as it must be.
-func (w *claudeDemo) opened(events []nod.Event) {
-	w.t.Helper()
-	sessions := 0
-	for _, e := range events {
-		switch e.Kind {
-		case nod.EventSession:
-			var s nod.SessionOpened
-			if err := json.Unmarshal(e.Data, &s); err != nil || s.Program != "claude" || s.Version == "" {
-				w.t.Errorf("%s, %v", e.Data, err)
-			}
-			sessions++
-		case nod.EventAgentError:
-			w.t.Errorf("the program complains: %s", e.Data)
-		case nod.EventAttested:
-			var a nod.Attestation
-			if err := json.Unmarshal(e.Data, &a); err != nil || a.Holds() != nil {
-				w.t.Errorf("%s, %v, %v", e.Data, err, a.Holds())
-			}
-		}
-	}
-	if sessions != 1 {
-		w.t.Errorf("%d sessions", sessions)
-	}
+	closing(t, model.Server)
+	return newRealDemo(t, realAgent{kind: "claude", variable: "NOD_CLAUDE", root: filepath.Dir, model: model.Server,
+		env: map[string]string{"ANTHROPIC_BASE_URL": "https://" + modelHost, "NODE_EXTRA_CA_CERTS": "/opt/trust/ca.pem", "CLAUDE_CODE_MAX_RETRIES": "1"}}, hosts...)
 }
 
 func claudeStep(tool string, input map[string]any) anthropicmock.Step {
@@ -308,7 +42,7 @@ func correction() []anthropicmock.Step {
 }
 
 func TestRealClaudeGoesFromLabelToPullRequestThroughTheEgressProxy(t *testing.T) {
-	w := newClaudeDemo(t, correction(), claudeModel+":443=%s")
+	w := newClaudeDemo(t, correction(), modelHost+":443=%s")
 	c, err := w.play(func(q nod.Decision) (string, string) {
 		w.unpublished()
 		switch q.Subject {
@@ -329,60 +63,7 @@ func TestRealClaudeGoesFromLabelToPullRequestThroughTheEgressProxy(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gone()
-	var asked []string
-	for _, q := range w.asked {
-		asked = append(asked, string(q.Cause)+" "+q.Subject)
-	}
-	if len(asked) != 3 || asked[0] != "tool Write" || asked[1] != "tool Bash" || w.asked[2].Cause != nod.CauseReadyToPush {
-		t.Errorf("asked about %q", asked)
-	}
-	if c.Task.State != nod.TaskReadyForReview || c.Environment == nil || c.Environment.Attestation.Holds() != nil {
-		t.Errorf("task %s, environment %+v", c.Task.State, c.Environment)
-	}
-	if r := c.Revision; r == nil || r.PullRequest.State != "open" || len(r.Commits) != 1 || !r.Commits[0].Verified || r.PullRequest.HeadSHA != r.Commits[0].SHA {
-		t.Errorf("revision %+v", r)
-	} else if head, err := w.sim.Head(demoRepo, c.Task.Branch); err != nil || head != r.PullRequest.HeadSHA {
-		t.Errorf("the branch is at %q, %v", head, err)
-	}
-	if report, err := w.system.store.VerifyChain(t.Context(), ""); err != nil || !report.Verified || report.Signatures != 3 {
-		t.Errorf("%+v, %v", report, err)
-	}
-
-	main := 0
-	for _, q := range w.model.Requests() {
-		if !q.TLS || q.Host != claudeModel {
-			t.Errorf("a request came another way: %s", q.Dump())
-		}
-		if q.Main {
-			main++
-			if q.Header.Get("X-Api-Key") != claudeKey {
-				t.Errorf("a request without the key: %s", q.Dump())
-			}
-		}
-	}
-	if main != len(correction()) {
-		t.Errorf("%d requests of the main loop", main)
-	}
-	// The other host is what the environment's own probe asks for.
-	if got := w.verdicts(); !slices.Equal(got, []string{"allow model.test:443", "deny unlisted.invalid:443"}) {
-		t.Errorf("the proxy was asked for %q", got)
-	}
-
-	events := w.transcript()
-	w.opened(events)
-	printed := false
-	for _, e := range events {
-		if bytes.Contains(e.Data, []byte(claudeKey)) {
-			t.Errorf("the key is in the transcript: %s", e.Data)
-		}
-		printed = printed || e.Kind == nod.EventToolResult && bytes.Contains(e.Data, []byte("key=[redacted]"))
-	}
-	if !printed {
-		t.Error("the transcript does not show that the agent printed its key")
-	}
-	w.keyless("key=[redacted]")
-	w.end()
+	w.published(c, len(correction()), func(h http.Header) string { return h.Get("X-Api-Key") }, "tool Write", "tool Bash")
 }
 
 func TestRealClaudeWithoutTheEgressRuleReachesNothing(t *testing.T) {
@@ -398,7 +79,7 @@ func TestRealClaudeWithoutTheEgressRuleReachesNothing(t *testing.T) {
 	if got := w.verdicts(); !slices.Equal(got, []string{"deny model.test:443", "deny unlisted.invalid:443"}) {
 		t.Errorf("the proxy was asked for %q", got)
 	}
-	if got := w.refused(); !slices.Equal(got, []string{claudeModel, "unlisted.invalid"}) {
+	if got := w.refused(); !slices.Equal(got, []string{modelHost, "unlisted.invalid"}) {
 		t.Errorf("the audit log tells of refusals of %q", got)
 	}
 	w.keyless("api_error")
@@ -407,7 +88,7 @@ func TestRealClaudeWithoutTheEgressRuleReachesNothing(t *testing.T) {
 func TestRealClaudeDenialIsTold(t *testing.T) {
 	const reason = "Leave the file alone; open a discussion first."
 	steps := append(correction()[:2], anthropicmock.Step{Text: "I leave it."})
-	w := newClaudeDemo(t, steps, claudeModel+":443=%s")
+	w := newClaudeDemo(t, steps, modelHost+":443=%s")
 	_, err := w.play(func(q nod.Decision) (string, string) {
 		if q.Subject != "Write" {
 			t.Errorf("asked about %s", q.Subject)
@@ -423,22 +104,4 @@ func TestRealClaudeDenialIsTold(t *testing.T) {
 		t.Errorf("the model was not told why, in %d requests", len(requests))
 	}
 	w.opened(w.transcript())
-}
-
-// syncBuffer is a bytes.Buffer for several writers.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
