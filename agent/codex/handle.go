@@ -85,7 +85,7 @@ func (s *session) noted(l line) {
 	case "item/completed":
 		s.ends(p.Item)
 	case "item/fileChange/patchUpdated":
-		s.changes(p.ItemID, object("changes", p.Changes))
+		s.changes(p.ItemID, files(p.Changes))
 	case "thread/tokenUsage/updated":
 		s.spends(p)
 	case "serverRequest/resolved":

@@ -206,9 +206,9 @@ func TestACallThatChangesAfterItWasAskedAboutIsDeclined(t *testing.T) {
 			<-gate
 			return nod.ApprovalAnswer{Allow: true}
 		}, nil)
-		f.say(started(`{"type":"fileChange","id":"c1","changes":[{"path":"/a","diff":"x"}]}`),
+		f.say(started(`{"type":"fileChange","id":"c1","changes":[{"path":"/a","kind":{"type":"add"},"diff":"x"}]}`),
 			`{"method":"item/fileChange/requestApproval","id":0,"params":{"threadId":"`+threadID+`","turnId":"`+turnID+`","itemId":"c1"}}`,
-			note("item/fileChange/patchUpdated", `"itemId":"c1","changes":[{"path":"/b","diff":"x"}]`))
+			note("item/fileChange/patchUpdated", `"itemId":"c1","changes":[{"path":"/b","kind":{"type":"add"},"diff":"x"}]`))
 		synctest.Wait()
 		close(gate)
 		if got := f.told(`"decision"`); got != `{"id":0,"result":{"decision":"decline"}}` {

@@ -170,7 +170,7 @@ func (i item) call(raw json.RawMessage) (tool string, input json.RawMessage, ok 
 	case "commandExecution":
 		return toolShell, object("command", i.Command, "cwd", i.Cwd), true
 	case "fileChange":
-		return toolPatch, object("changes", i.Changes), true
+		return toolPatch, files(i.Changes), true
 	case "mcpToolCall":
 		return "mcp__" + i.Server + "__" + i.Tool, object("arguments", i.Arguments), true
 	case "userMessage", "agentMessage", "reasoning", "plan", "hookPrompt", "functionCallOutput", "enteredReviewMode", "exitedReviewMode",
@@ -178,4 +178,41 @@ func (i item) call(raw json.RawMessage) (tool string, input json.RawMessage, ok 
 		return "", nil, false
 	}
 	return i.Type, raw, true
+}
+
+// files is the input of a patch: what happens to each file, by that and its path,
+// so that a person can read it. Changes that hold more than this knows are left as
+// they are; what is no list of changes is an empty object.
+func files(changes json.RawMessage) json.RawMessage {
+	var all []json.RawMessage
+	if json.Unmarshal(changes, &all) != nil || len(all) == 0 {
+		return json.RawMessage("{}")
+	}
+	var members []any
+	seen := map[string]bool{}
+	for _, raw := range all {
+		var c struct {
+			Path *string `json:"path"`
+			Kind *struct {
+				Type string  `json:"type"`
+				Move *string `json:"move_path"`
+			} `json:"kind"`
+			Diff *string `json:"diff"`
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if d.Decode(&c) != nil || c.Path == nil || c.Kind == nil || c.Diff == nil {
+			return object("changes", changes)
+		}
+		name := c.Kind.Type + " " + *c.Path
+		if c.Kind.Move != nil {
+			name += " and move it to " + *c.Kind.Move
+		}
+		if seen[name] {
+			return object("changes", changes)
+		}
+		seen[name] = true
+		members = append(members, name, json.RawMessage(quote(*c.Diff)))
+	}
+	return object(members...)
 }

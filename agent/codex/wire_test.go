@@ -188,6 +188,21 @@ func TestTheHomeIsMadeAnewAndKeepsTheSessions(t *testing.T) {
 	}
 }
 
+func TestAPatchIsLaidOutByFile(t *testing.T) {
+	for changes, want := range map[string]string{
+		`[{"path":"/a","kind":{"type":"add"},"diff":"x\n"},{"path":"/b","kind":{"type":"update","move_path":null},"diff":"<y>"}]`: `{"add /a":"x\n","update /b":"\u003cy\u003e"}`,
+		`[{"path":"/a","kind":{"type":"update","move_path":"/c"},"diff":""}]`:                                                     `{"update /a and move it to /c":""}`,
+		// What is not understood is shown as it is.
+		`[{"path":"/a","kind":{"type":"add"},"diff":"x","mode":"setuid"}]`:                                `{"changes":[{"path":"/a","kind":{"type":"add"},"diff":"x","mode":"setuid"}]}`,
+		`[{"path":"/a","kind":{"type":"add"},"diff":"x"},{"path":"/a","kind":{"type":"add"},"diff":"y"}]`: `{"changes":[{"path":"/a","kind":{"type":"add"},"diff":"x"},{"path":"/a","kind":{"type":"add"},"diff":"y"}]}`,
+		`["/a"]`: `{"changes":["/a"]}`, `[]`: `{}`, `null`: `{}`, `7`: `{}`, ``: `{}`,
+	} {
+		if got := string(files(json.RawMessage(changes))); got != want {
+			t.Errorf("%s is laid out as %s", changes, got)
+		}
+	}
+}
+
 func TestEveryErrorOfAModelHasAReason(t *testing.T) {
 	for info, want := range map[string]string{`"unauthorized"`: agent.ReasonAuthExpired, `{"httpConnectionFailed":{"httpStatusCode":403}}`: agent.ReasonAuthExpired,
 		`"usageLimitExceeded"`: agent.ReasonQuotaExhausted, `{"responseTooManyFailedAttempts":{"httpStatusCode":429}}`: agent.ReasonQuotaExhausted,

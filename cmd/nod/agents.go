@@ -45,8 +45,13 @@ func (c AgentConfig) kind() string {
 	return kindClaude
 }
 
-// keyVariables are where the programs look for their model's key.
-var keyVariables = map[string]string{kindClaude: "ANTHROPIC_API_KEY", kindCodex: codex.KeyVariable, kindScripted: "ANTHROPIC_API_KEY"}
+// keyVariable is where the program looks for its model's key.
+func (c AgentConfig) keyVariable() string {
+	if c.kind() == kindCodex {
+		return codex.KeyVariable
+	}
+	return "ANTHROPIC_API_KEY"
+}
 
 // newAgent makes the adapter of one configured agent. Its model key, if any, is
 // given to its process: the agent can read it (see SECURITY.md).
@@ -60,7 +65,7 @@ func newAgent(name string, c AgentConfig, log *slog.Logger) (agent.Adapter, []no
 			return nil, nil, fmt.Errorf("agents.%s.key_file: %w", name, err)
 		}
 		secrets = append(secrets, key)
-		env[keyVariables[c.kind()]] = key.Reveal()
+		env[c.keyVariable()] = key.Reveal()
 	}
 	a, err := c.adapter(name, env, log)
 	return a, secrets, err
