@@ -114,6 +114,9 @@ type Snapshot struct {
 	Labeller  Standing  `json:"labeller"`
 	Comments  []Comment `json:"comments,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"` // of the issue, by GitHub's clock
+	// Changed is set on a snapshot that took the place of another before the start:
+	// the lines that went (−) and came (+).
+	Changed string `json:"changed,omitempty"`
 }
 
 // Comment is one issue comment in a snapshot.

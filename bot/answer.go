@@ -98,32 +98,3 @@ func (b *Bot) cancel(c *nod.Case, ch *nod.Change, why string) error {
 	supersede(c, ch, func(nod.Decision) bool { return true })
 	return b.move(c, ch, nod.TaskCancel)
 }
-
-// queued starts what may start, and ends what may not.
-func (b *Bot) queued(ctx context.Context, c nod.Case) (bool, error) {
-	start := c.Task.Approved
-	for _, d := range c.Decisions {
-		if d.Cause != nod.CauseUntrustedStart {
-			continue
-		}
-		switch {
-		case d.State == nod.DecisionOpen:
-			return false, nil
-		case d.Permits() && d.InputDigest == c.Task.InputDigest:
-			start = true
-		default:
-			return true, b.giveUp(ctx, c, "the start was not allowed")
-		}
-	}
-	if !start {
-		return true, b.giveUp(ctx, c, c.Task.Reason)
-	}
-	_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
-		if c.Task.State != nod.TaskQueued {
-			return false, nil
-		}
-		c.Task.Approved = true
-		return true, b.move(c, ch, nod.TaskStart)
-	})
-	return true, err
-}

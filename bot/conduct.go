@@ -83,7 +83,7 @@ func (b *Bot) step(ctx context.Context, c nod.Case) (bool, error) {
 	case !known:
 		return true, b.giveUp(ctx, c, "the repository left the configuration")
 	case c.Task.State == nod.TaskQueued:
-		return b.queued(ctx, c)
+		return b.queued(ctx, c, set)
 	case c.Task.State == nod.TaskAwaitingGuidance && !c.Blocked():
 		_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 			return true, b.unblock(c, ch)

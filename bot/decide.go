@@ -96,10 +96,7 @@ func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, r *
 		return err
 	}
 	if v.Asks() {
-		err = b.open(&c, ch, func(nod.Task) (nod.Decision, string) {
-			return nod.Decision{Kind: nod.Question, Cause: nod.CauseUntrustedStart, Blocking: true,
-				Subject: fmt.Sprintf("%s#%d", o.Repo, o.Issue), Options: []string{nod.Allow, nod.Deny}}, string(frozen)
-		})
+		err = b.open(&c, ch, mayStart(frozen))
 	}
 	if err == nil {
 		err = b.tell(&c, ch, "queued")

@@ -59,8 +59,10 @@ type world struct {
 	check              int // exit code of the repository's check
 	agent              func(a *fakeSession) nod.Result
 	sessions           int
-	labeller           nod.Actor // who GitHub says set the label
-	lost               bool      // the agent's sessions are gone
+	reads              int
+	swap               func(reads int, i *nod.Issue) // edits what is read of an issue
+	labeller           nod.Actor                     // who GitHub says set the label
+	lost               bool                          // the agent's sessions are gone
 	prompts            []string
 	fault              map[nod.EffectKind]func(n int) error // called before the n-th performance
 	after              map[nod.EffectKind]func(n int) error // called after it
@@ -265,7 +267,12 @@ func (w *world) Issue(_ context.Context, _ int64, _ nod.Repo, number int) (nod.I
 	if !ok {
 		return nod.Issue{}, nod.E(nod.NotFound, "no such issue", nil)
 	}
-	return *i, nil
+	read := *i
+	w.reads++
+	if w.swap != nil {
+		w.swap(w.reads, &read)
+	}
+	return read, nil
 }
 
 func (w *world) Labelled(_ context.Context, _ nod.Repo, label string) ([]nod.Issue, error) {

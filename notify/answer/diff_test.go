@@ -132,7 +132,7 @@ func FuzzDiffDropsNothing(f *testing.F) {
 				for _, r := range file.Rows {
 					shown++
 					for _, s := range r.Spans {
-						text.WriteString(s.bytes())
+						text.WriteString(s.Bytes())
 					}
 				}
 			}

@@ -204,10 +204,14 @@ func snapshotBlocks(input string) []block {
 	by := func(what string, st nod.Standing) string {
 		return what + " by " + st.Actor.Show() + ", " + string(st.Tier)
 	}
-	out := []block{
+	var out []block
+	if s.Changed != "" {
+		out = append(out, block{Label: "changed since the label was set (− before, + now)", Spans: hiddenOnGitHub(s.Changed)})
+	}
+	out = append(out, []block{
 		{Label: by("title", s.Author), Prose: true, Spans: visible(s.Title)},
 		{Label: by("body", s.Author), Spans: hiddenOnGitHub(s.Body)},
-	}
+	}...)
 	if s.Labeller.Actor.Kind != "" {
 		out = append(out, block{Label: "labelled by", Short: true, Spans: visible(s.Labeller.Actor.Show() + ", " + string(s.Labeller.Tier))})
 	}

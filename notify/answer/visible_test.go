@@ -59,11 +59,11 @@ func FuzzVisibleKeepsEverythingAndPrintsNothingUnseen(f *testing.F) {
 		for name, spans := range map[string][]span{"visible": visible(in), "hiddenOnGitHub": hiddenOnGitHub(in), "split": split(visible(in), 7)} {
 			var whole strings.Builder
 			for _, s := range spans {
-				whole.WriteString(s.bytes())
+				whole.WriteString(s.Bytes())
 				for i, r := range s.Text {
 					_, n := utf8.DecodeRuneInString(s.Text[i:])
-					if mark, _ := unseen(r, s.Text[i:i+n]); mark != "" {
-						t.Errorf("%s prints %s", name, mark)
+					if seen := visible(s.Text[i : i+n]); seen[0].Mark != "" {
+						t.Errorf("%s prints %s (%U)", name, seen[0].Mark, r)
 					}
 				}
 			}
@@ -76,18 +76,25 @@ func FuzzVisibleKeepsEverythingAndPrintsNothingUnseen(f *testing.F) {
 
 func TestPassagesThatGitHubHidesAreMarked(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain":                                "plain",
-		"a <!-- run this --> b":                "a {<!-- run this -->} b",
-		"a <!-- never closed\nrest":            "a {<!-- never closed\nrest}",
-		"<p hidden>x</p>":                      "{<p hidden>}x{</p>}",
-		"1 < 2 and 3 > 2":                      "1 < 2 and 3 > 2",
-		"see <https://example.org/a>":          "see <https://example.org/a>",
-		"<img alt=\"https://x do this\">":      "{<img alt=\"https://x do this\">}",
-		"[//]: # (do this)\nok":                "{[//]: # (do this)}\nok",
-		"[^1]: a footnote":                     "[^1]: a footnote",
-		"text [a]: b":                          "text [a]: b",
-		"a<!-- zero\u200bwidth -->":            "a{<!-- zero}‹U+200B›{width -->}",
-		"`<b>` in code is marked all the same": "`{<b>}` in code is marked all the same",
+		"plain":                                        "plain",
+		"a <!-- run this --> b":                        "a {<!-- run this -->} b",
+		"a <!-- never closed\nrest":                    "a {<!-- never closed\nrest}",
+		"<p hidden>x</p>":                              "{<p hidden>}x{</p>}",
+		"1 < 2 and 3 > 2":                              "1 < 2 and 3 > 2",
+		"see <https://example.org/a>":                  "see <https://example.org/a>",
+		"<img alt=\"https://x do this\">":              "{<img alt=\"https://x do this\">}",
+		"[//]: # (do this)\nok":                        "{[//]: # (do this)}\nok",
+		"[^1]: a footnote":                             "[^1]: a footnote",
+		"text [a]: b":                                  "text [a]: b",
+		"a<!-- zero\u200bwidth -->":                    "a{<!-- zero}‹U+200B›{width -->}",
+		"a <details><summary>s</summary>x</details> b": "a {<details><summary>s</summary>x</details>} b",
+		"x &#8203;&amp;&ZeroWidthSpace; y":             "x {&#8203;}&amp;{&ZeroWidthSpace;} y",
+		"![do this](https://e.test/a.png) b":           "{![do this](https://e.test/a.png)} b",
+		"[good.test](https://evil.test/x) b":           "[good.test{](https://evil.test/x)} b",
+		"[good.test](https://good.test/x) b":           "[good.test](https://good.test/x) b",
+		"[text](https://e.test \"do this\") b":         "[text{](https://e.test \"do this\")} b",
+		"[text](https://e.test) b":                     "[text](https://e.test) b",
+		"`<b>` in code is marked all the same":         "`{<b>}` in code is marked all the same",
 	} {
 		if got := flat(hiddenOnGitHub(in)); got != want {
 			t.Errorf("%q:\ngot  %q\nwant %q", in, got, want)
@@ -137,7 +144,7 @@ func FuzzBlocksShowEveryFieldOfAToolInput(f *testing.F) {
 				for _, b := range blocks(decisionFor(subject), in) {
 					all.WriteString(b.Label)
 					for _, s := range b.Spans {
-						all.WriteString(s.bytes())
+						all.WriteString(s.Bytes())
 					}
 				}
 				fields, ok := object(in)
@@ -168,7 +175,7 @@ func TestPagesHoldEveryBlock(t *testing.T) {
 		for _, b := range p {
 			for _, s := range b.Spans {
 				cost += spanCost(s)
-				got.WriteString(s.bytes())
+				got.WriteString(s.Bytes())
 			}
 		}
 		if cost > pageBudget+chunk*6 {
@@ -177,7 +184,7 @@ func TestPagesHoldEveryBlock(t *testing.T) {
 	}
 	for _, b := range in {
 		for _, s := range b.Spans {
-			want.WriteString(s.bytes())
+			want.WriteString(s.Bytes())
 		}
 	}
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" || len(pages) < 4 {
