@@ -36,6 +36,7 @@ type Config struct {
 	DecisionTime string                 `json:"decision_time"`     // how long an approval waits, as a Go duration; default "10m"
 	MemoryMiB    int64                  `json:"memory_mib"`        // of one environment; default 4096
 	PIDs         int                    `json:"pids"`              // of one environment; default 512
+	Runtime      RuntimeConfig          `json:"runtime"`           // where environments live; default the embedded driver
 	SoftLimits   bool                   `json:"limits_may_be_off"` // accept an environment whose limits this host cannot enforce
 }
 
@@ -202,6 +203,9 @@ func (c Config) check() error {
 	}
 	if d, err := time.ParseDuration(c.DecisionTime); err != nil || d <= 0 {
 		return fmt.Errorf("decision_time is not a duration such as \"10m\": %q", c.DecisionTime)
+	}
+	if err := c.Runtime.check(); err != nil {
+		return err
 	}
 	for name, a := range c.Agents {
 		switch kind := a.kind(); {

@@ -52,6 +52,9 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"bad policy":        {`"agent": "claude"}`, `"agent": "claude", "policy": {"tools": "yolo"}}`, "repos[0].policy"},
 		"bad approvals":     {`"agent": "claude"}`, `"agent": "claude", "approvals": {"run_failed": 2}}`, "repos[0].approvals"},
 		"bad duration":      {`"state_dir"`, `"decision_time": "soon", "state_dir"`, "decision_time"},
+		"unknown driver":    {`"state_dir"`, `"runtime": {"driver": "lxc"}, "state_dir"`, "runtime.driver"},
+		"half an engine":    {`"state_dir"`, `"runtime": {"driver": "docker"}, "state_dir"`, "needs socket, image"},
+		"embedded socket":   {`"state_dir"`, `"runtime": {"socket": "/s"}, "state_dir"`, "only an engine has a socket"},
 		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
 	} {
 		t.Run(name, func(t *testing.T) {

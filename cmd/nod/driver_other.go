@@ -11,8 +11,8 @@ import (
 	"nod/runtime/plain"
 )
 
-// embedded exists on Linux only.
-func embedded(context.Context, string, *egressLog, *slog.Logger) (runtime.Driver, error) {
+// openEmbedded exists on Linux only.
+func openEmbedded(string, *egressLog, *slog.Logger) (closer, error) {
 	return nil, nod.E(nod.Unsupported, "the embedded driver needs Linux", nil)
 }
 

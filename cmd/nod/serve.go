@@ -54,7 +54,7 @@ func serveCommand() *cobra.Command {
 				p.agents[name] = adapter
 				p.secrets.agents = append(p.secrets.agents, secrets...)
 			}
-			if p.driver, err = embedded(cmd.Context(), cfg.StateDir, p.audit, log); err != nil {
+			if p.driver, err = provenDriver(cmd.Context(), cfg.Runtime, cfg.StateDir, p.audit, log); err != nil {
 				return err
 			}
 			s, err := assemble(cmd.Context(), p)

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"nod"
+	"nod/runtime"
+	"nod/runtime/docker"
+	"nod/runtime/egress"
+)
+
+// RuntimeConfig says where environments live.
+type RuntimeConfig struct {
+	Driver  string `json:"driver"`  // "linux", which needs no daemon and is the default; "docker"; "podman"
+	Socket  string `json:"socket"`  // the engine's unix socket; required for an engine
+	Image   string `json:"image"`   // reference of the image that environments have; required for an engine
+	Guest   string `json:"guest"`   // path of the static nod-guest; required for an engine
+	Archive string `json:"archive"` // tar of a root file system, imported as image when the engine does not have it
+	Pull    bool   `json:"pull"`    // let the engine fetch an image that it does not have
+}
+
+const embeddedDriver = "linux"
+
+func (c RuntimeConfig) check() error {
+	switch c.Driver {
+	case "", embeddedDriver:
+		if (c != RuntimeConfig{Driver: c.Driver}) {
+			return fmt.Errorf("runtime: only an engine has a socket, an image, a guest, an archive or a pull")
+		}
+	case docker.Docker, docker.Podman:
+		if c.Socket == "" || c.Image == "" || !filepath.IsAbs(c.Guest) {
+			return fmt.Errorf("runtime: %s needs socket, image and the absolute path of guest", c.Driver)
+		}
+	default:
+		return fmt.Errorf("runtime.driver is %q: linux, docker or podman", c.Driver)
+	}
+	return nil
+}
+
+// closer is what every driver that this program opens can do.
+type closer interface {
+	runtime.Driver
+	Close() error
+}
+
+// openDriver opens the configured driver, whatever it can enforce.
+func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
+	if c.Driver == "" || c.Driver == embeddedDriver {
+		return openEmbedded(stateDir, audit, log)
+	}
+	return docker.New(ctx, docker.Config{Engine: c.Driver, Socket: c.Socket, StateDir: filepath.Join(stateDir, c.Driver), Guest: c.Guest,
+		Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
+}
+
+// provenDriver is openDriver, refused where this host cannot hold an environment:
+// nothing weaker is tried.
+func provenDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
+	d, err := openDriver(ctx, c, stateDir, audit, log)
+	if err != nil {
+		return nil, err
+	}
+	if caps := d.Capabilities(ctx); !caps.Supported {
+		err := &nod.Error{Code: nod.Unsupported, Msg: "this machine cannot hold an environment: " + strings.Join(caps.Missing, "; "), Hint: caps.Hint}
+		if cerr := d.Close(); cerr != nil {
+			err.Err = cerr
+		}
+		return nil, err
+	}
+	return d, nil
+}
