@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nod"
+	"nod/agent"
 )
 
 // line is one line from the program, as far as this package cares. Its key order
@@ -161,15 +162,15 @@ func (l line) cost() nod.Usage {
 	var u nod.Usage
 	var usd *float64
 	if len(l.Cost) > 0 && json.Unmarshal(l.Cost, &usd) == nil {
-		u.CostUSD = usd
+		u.CostUSD = agent.Price(usd)
 	}
 	if l.SinceLast == nil {
-		u.InputTokens, u.OutputTokens = l.Usage.Input+l.Usage.CacheCreation+l.Usage.CacheRead, l.Usage.Output
+		u.InputTokens, u.OutputTokens = agent.AddTokens(0, l.Usage.Input, l.Usage.CacheCreation, l.Usage.CacheRead), agent.AddTokens(0, l.Usage.Output)
 		return u
 	}
 	for _, m := range l.SinceLast {
-		u.InputTokens += m.Input + m.CacheCreation + m.CacheRead
-		u.OutputTokens += m.Output
+		u.InputTokens = agent.AddTokens(u.InputTokens, m.Input, m.CacheCreation, m.CacheRead)
+		u.OutputTokens = agent.AddTokens(u.OutputTokens, m.Output)
 	}
 	return u
 }

@@ -224,17 +224,6 @@ func (s *session) spends(p params) {
 		return
 	}
 	s.models++
-	s.spent.Input = add(s.spent.Input, p.Usage.Last.Input)
-	s.spent.Output = add(s.spent.Output, p.Usage.Last.Output)
-}
-
-// add adds what a program says it used; nothing negative, and never past the end.
-func add(sum, n int64) int64 {
-	if n < 0 {
-		return sum
-	}
-	if sum += n; sum < 0 {
-		return 1<<63 - 1
-	}
-	return sum
+	s.spent.Input = agent.AddTokens(s.spent.Input, p.Usage.Last.Input)
+	s.spent.Output = agent.AddTokens(s.spent.Output, p.Usage.Last.Output)
 }
