@@ -31,6 +31,9 @@ const (
 	EventDecisionOpened  EventKind = "decision.opened"
 	EventDecisionClosed  EventKind = "decision.closed"  // answered, expired or superseded
 	EventDecisionAllowed EventKind = "decision.allowed" // by one of several passkeys that must
+	EventActWanted       EventKind = "act.wanted"       // a person told nod to do something
+	EventActFinished     EventKind = "act.finished"
+	EventActRefused      EventKind = "act.refused"
 	EventAnswerRefused   EventKind = "decision.answer_refused"
 	EventRevision        EventKind = "revision.state"
 	EventEffectIntended  EventKind = "effect.intended"

@@ -17,6 +17,7 @@ const (
 	ChallengeSignIn ChallengeKind = "sign_in"
 	ChallengeEnrol  ChallengeKind = "enrol"
 	ChallengeAnswer ChallengeKind = "answer"
+	ChallengeAct    ChallengeKind = "act"
 )
 
 // Challenge is a single-use WebAuthn challenge. It is consumed by the
@@ -27,8 +28,9 @@ type Challenge struct {
 	Bytes     []byte        `json:"bytes"`              // what the authenticator signs over
 	Nonce     string        `json:"nonce"`              // 32 random bytes in hex
 	Decision  string        `json:"decision,omitempty"` // answer only
-	Answer    string        `json:"answer,omitempty"`   // answer only
-	Reason    string        `json:"reason,omitempty"`   // answer only
+	Task      string        `json:"task,omitempty"`     // act only
+	Answer    string        `json:"answer,omitempty"`   // answer, or kind of act
+	Reason    string        `json:"reason,omitempty"`   // answer, or words of an act
 	Enrolment string        `json:"enrolment,omitempty"`
 	Data      []byte        `json:"-"` // what the WebAuthn library keeps between the two steps
 	ExpiresAt time.Time     `json:"expires_at"`
@@ -39,8 +41,13 @@ type Challenge struct {
 // Decision.Bound), answer, reason and nonce, each preceded by its length as an
 // unsigned 64-bit big-endian number.
 func AnswerChallenge(d Decision, answer, reason, nonce string) []byte {
+	return bind("nod.answer.v1", d.ID, string(d.Kind), d.Bound(), answer, reason, nonce)
+}
+
+// bind is SHA-256 over parts, each preceded by its length.
+func bind(parts ...string) []byte {
 	h := sha256.New()
-	for _, part := range []string{"nod.answer.v1", d.ID, string(d.Kind), d.Bound(), answer, reason, nonce} {
+	for _, part := range parts {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])

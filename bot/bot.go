@@ -63,6 +63,7 @@ type Ports struct {
 	Environments Environments
 	Agents       Agents
 	Parse        Parser
+	Acts         Acts // may be nil: nobody tells the bot anything unasked
 	Preflight    Preflight
 	Effects      map[nod.EffectKind]Performer
 }
@@ -138,7 +139,7 @@ func (b *Bot) Run(ctx context.Context) error {
 	if err := b.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop} {
+	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop, b.actLoop} {
 		b.wg.Go(func() { loop(ctx) })
 	}
 	<-ctx.Done()

@@ -40,6 +40,14 @@ type Queues interface {
 	Wait(ctx context.Context, stream string, after int64) ([]nod.Event, error)
 }
 
+// Acts are what people want done, unasked.
+type Acts interface {
+	// WantedActs returns what is not done yet, oldest first.
+	WantedActs(ctx context.Context) ([]nod.Act, error)
+	// FinishAct says how one went.
+	FinishAct(ctx context.Context, id string, state nod.ActState, note string) error
+}
+
 // GitHub is what the bot reads there. Writes are effects.
 type GitHub interface {
 	// Standing resolves an actor's tier. It never fails: what cannot be resolved

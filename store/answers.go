@@ -65,7 +65,7 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, why, err := t.mayAnswer(*d, a)
+	key, why, err := t.mayAct(d.Task, a.By, a.Challenge, a.Assertion)
 	if err != nil || why != nil {
 		return why, err
 	}
@@ -149,19 +149,19 @@ func answered(d nod.Decision, a nod.Answer, now time.Time) (_ nod.Decision, kind
 	return d, nod.EventDecisionClosed, nil
 }
 
-// mayAnswer checks who answers, and returns the passkey if it is one.
-func (t *txn) mayAnswer(d nod.Decision, a nod.Answer) (key nod.Passkey, why *nod.Error, err error) {
+// mayAct checks who answers or acts, and returns the passkey if it is one.
+func (t *txn) mayAct(task string, by nod.Actor, challenge string, as *nod.Assertion) (key nod.Passkey, why *nod.Error, err error) {
 	switch {
-	case a.By.Kind == nod.ActorHost && a.Challenge == "" && a.Assertion == nil:
+	case by.Kind == nod.ActorHost && challenge == "" && as == nil:
 		return key, nil, nil
-	case a.By.Kind == nod.ActorHost:
+	case by.Kind == nod.ActorHost:
 		return key, nod.E(nod.Invalid, "an answer from the host carries no assertion", nil), nil
-	case a.By.Kind != nod.ActorPasskey:
+	case by.Kind != nod.ActorPasskey:
 		return key, nod.E(nod.Forbidden, "only a passkey or the host may answer", nil), nil
-	case a.Challenge == "" || a.Assertion == nil || a.By.Passkey == "" || a.Assertion.Credential != a.By.Passkey:
+	case challenge == "" || as == nil || by.Passkey == "" || as.Credential != by.Passkey:
 		return key, nod.E(nod.Unauthenticated, "the answer is not signed by the passkey it names", nil), nil
 	}
-	key, err = scanPasskey(t.row(`SELECT `+passkeyColumns+` FROM passkeys WHERE id = ?`, a.By.Passkey))
+	key, err = scanPasskey(t.row(`SELECT `+passkeyColumns+` FROM passkeys WHERE id = ?`, by.Passkey))
 	switch {
 	case isNone(err):
 		return key, nod.E(nod.Forbidden, "this passkey is not enrolled", nil), nil
@@ -171,7 +171,7 @@ func (t *txn) mayAnswer(d nod.Decision, a nod.Answer) (key nod.Passkey, why *nod
 		return key, nod.E(nod.Forbidden, "this passkey was revoked", nil), nil
 	}
 	var repo nod.Repo
-	if err := t.row(`SELECT host, owner, name FROM tasks WHERE id = ?`, d.Task).Scan(&repo.Host, &repo.Owner, &repo.Name); err != nil {
+	if err := t.row(`SELECT host, owner, name FROM tasks WHERE id = ?`, task).Scan(&repo.Host, &repo.Owner, &repo.Name); err != nil {
 		return key, nil, err
 	}
 	if !key.Covers(repo) {

@@ -10,10 +10,10 @@ import (
 // (level 3, section 13.4.3).
 const minChallenge = 16
 
-const challengeColumns = `id, kind, bytes, nonce, decision, answer, reason, enrolment, data, expires_at`
+const challengeColumns = `id, kind, bytes, nonce, decision, task, answer, reason, enrolment, data, expires_at`
 
 func scanChallenge(r scanner) (c nod.Challenge, err error) {
-	err = r.Scan(&c.ID, &c.Kind, &c.Bytes, &c.Nonce, &c.Decision, &c.Answer, &c.Reason, &c.Enrolment, &c.Data, toTime{&c.ExpiresAt})
+	err = r.Scan(&c.ID, &c.Kind, &c.Bytes, &c.Nonce, &c.Decision, &c.Task, &c.Answer, &c.Reason, &c.Enrolment, &c.Data, toTime{&c.ExpiresAt})
 	return c, err
 }
 
@@ -26,6 +26,8 @@ func (s *Store) SaveChallenge(ctx context.Context, c nod.Challenge) error {
 		return invalid("a challenge has no id, no end or too few bytes")
 	case c.Kind == nod.ChallengeAnswer && (c.Decision == "" || c.Answer == "" || c.Nonce == ""):
 		return invalid("a challenge for an answer does not say which")
+	case c.Kind == nod.ChallengeAct && (c.Task == "" || c.Answer == "" || c.Nonce == ""):
+		return invalid("a challenge for an act does not say which")
 	case c.Kind == nod.ChallengeEnrol && c.Enrolment == "":
 		return invalid("a challenge to enrol names no enrolment")
 	case s.redact.text(c.Answer) != c.Answer || s.redact.text(c.Reason) != c.Reason:
@@ -35,11 +37,11 @@ func (s *Store) SaveChallenge(ctx context.Context, c nod.Challenge) error {
 		if err := t.sweep(); err != nil {
 			return err
 		}
-		if last := t.now.Add(nod.ChallengeLife); c.Kind == nod.ChallengeAnswer && c.ExpiresAt.After(last) {
+		if last := t.now.Add(nod.ChallengeLife); (c.Kind == nod.ChallengeAnswer || c.Kind == nod.ChallengeAct) && c.ExpiresAt.After(last) {
 			c.ExpiresAt = last
 		}
-		_, err := t.exec(`INSERT INTO challenges (`+challengeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			c.ID, c.Kind, c.Bytes, c.Nonce, c.Decision, c.Answer, c.Reason, c.Enrolment, c.Data, millis(c.ExpiresAt))
+		_, err := t.exec(`INSERT INTO challenges (`+challengeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			c.ID, c.Kind, c.Bytes, c.Nonce, c.Decision, c.Task, c.Answer, c.Reason, c.Enrolment, c.Data, millis(c.ExpiresAt))
 		return err
 	})
 }

@@ -177,7 +177,7 @@ func inputs(ctx context.Context, tx *sql.Tx, decisions []Closed) ([]ExportedInpu
 // expectedHead is as for VerifyChain. Without one, nothing shows that the chain as
 // a whole was not written anew, but the answers still cannot have been: those are
 // signed. An error means that raw is no export at all.
-func VerifyExport(raw []byte, expectedHead string, verify Verify) (nod.ChainReport, error) {
+func VerifyExport(raw []byte, expectedHead string, verify Verify, act VerifyAct) (nod.ChainReport, error) {
 	var x Export
 	var as bytes.Buffer
 	if err := errors.Join(json.Unmarshal(raw, &x), json.Compact(&as, raw)); err != nil {
@@ -187,7 +187,7 @@ func VerifyExport(raw []byte, expectedHead string, verify Verify) (nod.ChainRepo
 		return nod.ChainReport{}, nod.E(nod.Invalid, "the file is not an export of this nod", nil)
 	}
 	report := nod.ChainReport{At: moment(time.Now())}
-	v := newVerifier(&report, expectedHead, verify)
+	v := newVerifier(&report, expectedHead, verify, act)
 	v.entries(x)
 	v.repeated(x, as.Bytes())
 	report.Verified = report.Problem == ""

@@ -1,5 +1,20 @@
 -- What the migrations make. Written by: go test ./store -update
 
+CREATE TABLE acts (
+    n          INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL UNIQUE CHECK (id <> ''),
+    task       TEXT    NOT NULL REFERENCES tasks (id),
+    kind       TEXT    NOT NULL CHECK (kind IN ('cancel', 'say')),
+    words      TEXT    NOT NULL,
+    actor      TEXT    NOT NULL CHECK (json_valid(actor)),
+    state      TEXT    NOT NULL CHECK (state IN ('wanted', 'done', 'refused')),
+    note       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX acts_wanted ON acts (n) WHERE state = 'wanted';
+
 CREATE TRIGGER audit_chain_is_kept BEFORE DELETE ON audit_chain
     BEGIN SELECT RAISE(ABORT, 'the audit chain is append-only'); END;
 
@@ -23,10 +38,11 @@ CREATE TABLE blobs (
 
 CREATE TABLE challenges (
     id         TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
-    kind       TEXT    NOT NULL CHECK (kind IN ('sign_in', 'enrol', 'answer')),
+    kind       TEXT    NOT NULL CHECK (kind IN ('sign_in', 'enrol', 'answer', 'act')),
     bytes      BLOB    NOT NULL,
     nonce      TEXT    NOT NULL,
     decision   TEXT    NOT NULL,
+    task       TEXT    NOT NULL,
     answer     TEXT    NOT NULL,
     reason     TEXT    NOT NULL,
     enrolment  TEXT    NOT NULL,

@@ -45,6 +45,8 @@ type Config struct {
 	// before an answer is recorded and again by VerifyChain. When nil, signatures
 	// are not checked here and VerifyChain counts none.
 	VerifyAssertion Verify
+	// VerifyAct is the same for acts.
+	VerifyAct VerifyAct
 	// Beside is how often to look whether another process committed something,
 	// such as an answer given on the host's command line, so that it wakes Wait as
 	// the store's own commits do. Zero means never.
@@ -54,16 +56,18 @@ type Config struct {
 // Store is the open database. It is safe for concurrent use. A second process
 // may have the file open too; see Config.Beside.
 type Store struct {
-	path    string
-	now     func() time.Time
-	log     *slog.Logger
-	redact  *redactor
-	verify  Verify
-	writer  *sql.DB // one connection; transactions begin as writers
-	readers *sql.DB // query_only
-	commits broadcast
-	end     context.CancelFunc
-	beside  sync.WaitGroup
+	path      string
+	now       func() time.Time
+	log       *slog.Logger
+	redact    *redactor
+	verify    Verify
+	verifyAct VerifyAct
+	writer    *sql.DB // one connection; transactions begin as writers
+	readers   *sql.DB // query_only
+	commits   broadcast
+	accepts   accepts
+	end       context.CancelFunc
+	beside    sync.WaitGroup
 }
 
 const readConnections = 4
@@ -92,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := touch(path); err != nil {
 		return nil, nod.E(nod.Unavailable, "the database file cannot be opened", err)
 	}
-	s := &Store{path: path, now: cfg.Now, log: cfg.Log, redact: redact, verify: cfg.VerifyAssertion}
+	s := &Store{path: path, now: cfg.Now, log: cfg.Log, redact: redact, verify: cfg.VerifyAssertion, verifyAct: cfg.VerifyAct}
 	if s.writer, err = sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "recursive_triggers(1)")+"&_txlock=immediate"); err != nil {
 		return nil, nod.E(nod.Internal, "the database driver refused its settings", err)
 	}

@@ -23,7 +23,7 @@ import (
 func (s *Store) VerifyChain(ctx context.Context, expectedHead string) (nod.ChainReport, error) {
 	report := nod.ChainReport{At: moment(s.now())}
 	err := s.read(ctx, func(tx *sql.Tx) error {
-		v := newVerifier(&report, expectedHead, s.verify)
+		v := newVerifier(&report, expectedHead, s.verify, s.verifyAct)
 		for _, check := range []func(context.Context, *sql.Tx) error{v.walk, v.ends, v.decisions} {
 			if err := check(ctx, tx); err != nil {
 				return err
@@ -41,10 +41,14 @@ func (s *Store) VerifyChain(ctx context.Context, expectedHead string) (nod.Chain
 // Verify checks the signature of a passkey answer; see Config.VerifyAssertion.
 type Verify func(d nod.Decision, a nod.Answer, as nod.Assertion) error
 
+// VerifyAct checks the signature of an act by a passkey.
+type VerifyAct func(nod.Act) error
+
 type verifier struct {
 	report   *nod.ChainReport
 	expected string
 	verify   Verify
+	act      VerifyAct
 	last     map[string]int64        // seq of each stream's last audit event
 	opened   map[string]nod.Decision // as they were asked
 	closed   map[string]nod.Decision // as their audit events left them
@@ -53,8 +57,8 @@ type verifier struct {
 	keys     map[string]nod.Passkey  // enrolled and not revoked, by credential
 }
 
-func newVerifier(report *nod.ChainReport, expectedHead string, verify Verify) *verifier {
-	return &verifier{report: report, expected: expectedHead, verify: verify, last: map[string]int64{},
+func newVerifier(report *nod.ChainReport, expectedHead string, verify Verify, act VerifyAct) *verifier {
+	return &verifier{report: report, expected: expectedHead, verify: verify, act: act, last: map[string]int64{},
 		allowed: map[string][]nod.Actor{}, repos: map[string]nod.Repo{}, opened: map[string]nod.Decision{}, closed: map[string]nod.Decision{}, keys: map[string]nod.Passkey{}}
 }
 
@@ -144,6 +148,8 @@ func (v *verifier) content(e nod.Event) {
 			return
 		}
 		v.opened[d.ID] = d
+	case nod.EventActWanted:
+		v.acted(e)
 	case nod.EventTaskCreated:
 		var t nod.Task
 		if err := json.Unmarshal(e.Data, &t); err != nil || t.ID != e.Stream {
@@ -221,19 +227,38 @@ func (v *verifier) allows(e nod.Event, c Closed, before []nod.Actor) {
 	v.signed(e, d, *c.Answer)
 }
 
+// acted checks an act as an answer is.
+func (v *verifier) acted(e nod.Event) {
+	var a nod.Act
+	if err := json.Unmarshal(e.Data, &a); err != nil || a.Valid() != nil || a.Task != e.Stream || a.By != e.By || !a.CreatedAt.Equal(e.At) {
+		v.problem("event %d does not hold an act", e.ID)
+		return
+	}
+	if a.By.Kind == nod.ActorHost && a.Assertion == nil {
+		return
+	}
+	v.evidence(e, a.Task, a.By, a.Assertion, v.act != nil, func() error { return v.act(a) })
+}
+
 // signed checks that an answer was signed by an enrolled passkey that may.
 func (v *verifier) signed(e nod.Event, d nod.Decision, a nod.Answer) {
-	repo, ok := v.repos[d.Task]
-	switch as := a.Assertion; {
-	case as == nil || a.By.Kind != nod.ActorPasskey || as.Credential != a.By.Passkey:
+	v.evidence(e, d.Task, a.By, a.Assertion, v.verify != nil, func() error { return v.verify(d, a, *a.Assertion) })
+}
+
+// evidence checks that what e records about task was signed by a passkey that was
+// enrolled and covers it.
+func (v *verifier) evidence(e nod.Event, task string, by nod.Actor, as *nod.Assertion, checked bool, check func() error) {
+	repo, ok := v.repos[task]
+	switch {
+	case as == nil || by.Kind != nod.ActorPasskey || as.Credential != by.Passkey:
 		v.problem("the answer in event %d is not signed by who gave it", e.ID)
 	case !bytes.Equal(v.keys[as.Credential].PublicKey, as.PublicKey) || len(as.PublicKey) == 0:
 		v.problem("the key of the answer in event %d was never enrolled, or was revoked before", e.ID)
-	case !ok || d.Task != e.Stream || !v.keys[as.Credential].Covers(repo):
+	case !ok || task != e.Stream || !v.keys[as.Credential].Covers(repo):
 		v.problem("the key of the answer in event %d is not for the repository of its task", e.ID)
-	case v.verify == nil:
+	case !checked:
 	default:
-		if err := v.verify(d, a, *as); err != nil {
+		if err := check(); err != nil {
 			v.problem("the signature of the answer in event %d does not hold: %s", e.ID, nod.PublicMessage(err))
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nod"
+	"nod/notify/answer"
 	"nod/store"
 )
 
@@ -78,7 +79,7 @@ func audited(cmd *cobra.Command, path, file, head string) (nod.ChainReport, erro
 	if err != nil {
 		return nod.ChainReport{}, nod.E(nod.NotFound, "the export cannot be read", err)
 	}
-	return store.VerifyExport(raw, head, verifyAssertion)
+	return store.VerifyExport(raw, head, verifyAssertion, answer.VerifyAct)
 }
 
 func auditExportCommand() *cobra.Command {

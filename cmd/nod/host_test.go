@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,5 +92,47 @@ func TestHostAnswersBesideAServingNod(t *testing.T) {
 	}
 	if out, code := verify(strings.Replace(evidence, "read on the machine", "read on the phone", 1)); code != 10 {
 		t.Errorf("audit verify --file of a changed file: %d %s", code, out)
+	}
+}
+
+// TestHostEndsATaskBesideAServingNod: words reach the live agent's session, and a
+// cancelled task loses its agent, its question and its place in the inbox.
+func TestHostEndsATaskBesideAServingNod(t *testing.T) {
+	o := newOutside(t)
+	o.serve()
+	o.enrol()
+	if err := o.sim.Label(demoOwner, demoRepo, o.issue, "nod"); err != nil {
+		t.Fatal(err)
+	}
+	change := o.push()
+	shown, _, _ := o.run("inbox", change, "--json")
+	var seen struct{ Data nod.Decision }
+	if err := json.Unmarshal([]byte(shown), &seen); err != nil {
+		t.Fatalf("%s: %v", shown, err)
+	}
+	task := seen.Data.Task
+	if out, errs, code := o.run("say", task, "mind the rounding"); code != 0 {
+		t.Fatalf("say: %s%s", out, errs)
+	}
+	said := func(what string) func() bool {
+		return func() bool {
+			html, err := o.browser.Page(t.Context(), "/t/"+task)
+			return err == nil && strings.Contains(html, what)
+		}
+	}
+	o.until("the page says what became of the words", said("handed to the agent"))
+	alive := agentProcesses(t)
+	if out, errs, code := o.run("cancel", task, "changed my mind"); code != 0 {
+		t.Fatalf("cancel: %s%s", out, errs)
+	}
+	o.until("the task has ended", said("cancelled by host: changed my mind"))
+	o.until("every agent process is gone", func() bool {
+		return !slices.ContainsFunc(agentProcesses(t), func(id string) bool { return slices.Contains(alive, id) })
+	})
+	if out, _, _ := o.run("inbox"); strings.Contains(out, change) {
+		t.Errorf("the inbox still asks: %s", out)
+	}
+	if _, _, code := o.run("cancel", task); code != 5 {
+		t.Errorf("a second cancel: %d", code)
 	}
 }

@@ -71,6 +71,6 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), approveCommand(), denyCommand(),
-		answerCommand(), doctorCommand())
+		answerCommand(), sayCommand(), cancelCommand(), doctorCommand())
 	return root
 }

@@ -126,7 +126,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := answer.New(answer.Config{Decisions: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store,
+	page, err := answer.New(answer.Config{Decisions: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store, Acts: s.store,
 		PublicURL: c.PublicURL, GitHubURL: c.GitHub.WebURL, Log: p.log})
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func openStore(ctx context.Context, c Config, secrets []nod.Secret, log *slog.Lo
 		return nil, nod.E(nod.Internal, "the state directory cannot be made", err)
 	}
 	return store.Open(ctx, store.Config{Path: filepath.Join(c.StateDir, "nod.db"), Now: time.Now, Log: log, Secrets: secrets,
-		VerifyAssertion: verifyAssertion, Beside: besideEvery})
+		VerifyAssertion: verifyAssertion, VerifyAct: answer.VerifyAct, Beside: besideEvery})
 }
 
 func verifyAssertion(d nod.Decision, a nod.Answer, as nod.Assertion) error {
@@ -220,7 +220,7 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github,
+		Ledger: s.store, Queues: s.store, Acts: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},

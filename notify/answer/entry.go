@@ -8,8 +8,8 @@ import (
 	"nod"
 )
 
-// acts are the effects, as what nod does.
-var acts = map[nod.EffectKind]string{
+// deeds are the effects, as what nod does.
+var deeds = map[nod.EffectKind]string{
 	nod.EffectStatusComment: "write the status comment",
 	nod.EffectReact:         "react to a command", nod.EffectReply: "answer a command",
 	nod.EffectSwapLabel: "set the label",
@@ -44,8 +44,8 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 		return "proves the environment", text, ok
 	case nod.EventEffectIntended, nod.EventEffectOutcome:
 		var f nod.Effect
-		ok = read(&f) && acts[f.Kind] != ""
-		text = acts[f.Kind]
+		ok = read(&f) && deeds[f.Kind] != ""
+		text = deeds[f.Kind]
 		if f.Error != "" {
 			text += ": " + f.Error
 		}
@@ -53,6 +53,17 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 			return "is going to", text, ok
 		}
 		return string(f.State), text, ok && f.State != ""
+	case nod.EventActWanted:
+		var a nod.Act
+		ok = read(&a) && a.Kind != ""
+		if a.Kind == nod.ActCancel {
+			return "is told to cancel the task", a.Words, ok
+		}
+		return "is told, for the agent", a.Words, ok
+	case nod.EventActFinished:
+		var a nod.Act
+		ok = read(&a) && a.Note != ""
+		return string(a.State), a.Note, ok
 	case nod.EventSession:
 		var s nod.SessionOpened
 		ok = read(&s)

@@ -44,7 +44,7 @@ func evidence(t *testing.T) (raw []byte, head string) {
 
 func verifyExport(t *testing.T, raw []byte, head string) nod.ChainReport {
 	t.Helper()
-	report, err := store.VerifyExport(raw, head, verifySigned)
+	report, err := store.VerifyExport(raw, head, verifySigned, answer.VerifyAct)
 	if err != nil {
 		return nod.ChainReport{Problem: err.Error()}
 	}
@@ -247,7 +247,7 @@ func FuzzVerifyExport(f *testing.F) {
 		r, err := store.VerifyExport(raw, "", func(d nod.Decision, a nod.Answer, as nod.Assertion) error {
 			a.Assertion = &as
 			return answer.VerifyAssertion(d, a)
-		})
+		}, answer.VerifyAct)
 		if err == nil && r.Signatures > 0 {
 			t.Error("a signature that nobody made holds")
 		}

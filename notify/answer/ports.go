@@ -24,6 +24,13 @@ type Decisions interface {
 	Blob(ctx context.Context, digest string) ([]byte, error)
 }
 
+// Acts is where what people want done is recorded.
+type Acts interface {
+	// RecordAct records a verified act in one transaction, as RecordAnswer does an
+	// answer. It is done later, by the conductor.
+	RecordAct(ctx context.Context, a nod.Act) (nod.Act, error)
+}
+
 // Streams is what the page follows.
 type Streams interface {
 	// Tasks returns the tasks in any of states; all of them when none is given.

@@ -89,12 +89,7 @@ func (s *Server) answerFinish(w http.ResponseWriter, r *http.Request, by nod.Ses
 		return err
 	}
 	a := nod.Answer{Decision: d.ID, Answer: c.Answer, Reason: c.Reason, Challenge: c.ID,
-		By: nod.Actor{Kind: nod.ActorPasskey, Passkey: p.ID, Login: p.Name},
-		Assertion: &nod.Assertion{
-			Credential: p.ID, AuthenticatorData: in.Credential.Response.AuthenticatorData,
-			ClientDataJSON: in.Credential.Response.ClientDataJSON, Signature: in.Credential.Response.Signature,
-			SignCount: p.SignCount, PublicKey: p.PublicKey, RPID: s.site.rpID, Origin: s.site.origin, Nonce: c.Nonce,
-		}}
+		By: nod.Actor{Kind: nod.ActorPasskey, Passkey: p.ID, Login: p.Name}, Assertion: s.assertion(p, in.Credential, c.Nonce)}
 	// What is stored as evidence must stand on its own later.
 	if err := VerifyAssertion(d, a); err != nil {
 		return err

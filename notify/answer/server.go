@@ -29,6 +29,9 @@ type Config struct {
 	Streams   Streams
 	Passkeys  Passkeys
 	Sessions  Sessions
+	// Acts takes messages to an agent and the ends of tasks; when it is nil the page
+	// offers neither.
+	Acts Acts
 
 	// PublicURL is what people type: https://host, or http://localhost:port for a
 	// demo. It alone decides RP ID, origin and cookie flags. Required.
@@ -47,6 +50,7 @@ type Server struct {
 	streams   Streams
 	passkeys  Passkeys
 	sessions  Sessions
+	acts      Acts
 	site      site
 	github    *url.URL // nil: by the task's host
 	log       *slog.Logger
@@ -79,7 +83,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{decisions: c.Decisions, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, site: where,
+	s := &Server{decisions: c.Decisions, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, acts: c.Acts, site: where,
 		log: c.Log, now: c.Now, rand: c.Rand, strangers: rate.NewLimiter(5, 30), live: make(chan struct{}, streamsCap)}
 	if c.GitHubURL != "" {
 		if s.github, err = url.Parse(c.GitHubURL); err != nil || s.github.Host == "" || s.github.Scheme != "https" && s.github.Scheme != "http" {
@@ -132,6 +136,10 @@ func (s *Server) routes() (http.Handler, error) {
 	on("POST /api/enrol/finish", s.enrolFinish)
 	on("POST /api/answer/begin", s.signedIn(s.answerBegin))
 	on("POST /api/answer/finish", s.signedIn(s.answerFinish))
+	if s.acts != nil {
+		on("POST /api/act/begin", s.signedIn(s.actBegin))
+		on("POST /api/act/finish", s.signedIn(s.actFinish))
+	}
 	on("POST /signout", s.signOut)
 	on("POST /devices/signout", s.signedIn(s.signOutDevice))
 

@@ -24,6 +24,8 @@ type taskView struct {
 	Last         int64 // seq of the last entry
 	Before       int64 // seq to page back from; 0 is none
 	Live         bool
+	Acts         bool   // the reader may speak to the agent, and end the task
+	Usage        string // the newest, in words
 }
 
 // entry is one event as the transcript shows it. It is also what the event stream
@@ -88,6 +90,14 @@ func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, by nod.Session
 	}
 	if after > 0 {
 		v.Before = after + 1
+	}
+	v.Acts = s.acts != nil && v.Live && !c.Task.Done()
+	for _, e := range events {
+		if e.Kind == nod.EventUsage || e.Kind == nod.EventAgentUsage {
+			if _, text, ok := inWords(e); ok {
+				v.Usage = text
+			}
+		}
 	}
 	return s.render(w, http.StatusOK, "task", v)
 }

@@ -37,7 +37,24 @@ func VerifyAssertion(d nod.Decision, a nod.Answer) error {
 	if a.By.Kind != nod.ActorPasskey || a.By.Passkey != s.Credential || s.Credential == "" {
 		return unproven("names another actor than the passkey that signed", nil)
 	}
-	if err := verifyClientData(s, nod.AnswerChallenge(d, a.Answer, a.Reason, s.Nonce)); err != nil {
+	return verifySignature(s, nod.AnswerChallenge(d, a.Answer, a.Reason, s.Nonce))
+}
+
+// VerifyAct is VerifyAssertion for an act.
+func VerifyAct(a nod.Act) error {
+	s := a.Assertion
+	if s == nil {
+		return unproven("carries no assertion", nil)
+	}
+	if a.By.Kind != nod.ActorPasskey || a.By.Passkey != s.Credential || s.Credential == "" {
+		return unproven("names another actor than the passkey that signed", nil)
+	}
+	return verifySignature(s, nod.ActChallenge(a, s.Nonce))
+}
+
+// verifySignature checks that s is an assertion over challenge.
+func verifySignature(s *nod.Assertion, challenge []byte) error {
+	if err := verifyClientData(s, challenge); err != nil {
 		return err
 	}
 	data := s.AuthenticatorData

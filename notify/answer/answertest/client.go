@@ -98,6 +98,19 @@ func (c *Client) Answer(ctx context.Context, decision, answer, reason string) er
 	return c.Post(ctx, "/api/answer/finish", finish{b.Challenge, credential}, nil)
 }
 
+// Act tells nod to do something with a task.
+func (c *Client) Act(ctx context.Context, task string, kind nod.ActKind, words string) error {
+	var b begun
+	if err := c.Post(ctx, "/api/act/begin", map[string]string{"task": task, "act": string(kind), "words": words}, &b); err != nil {
+		return err
+	}
+	credential, err := c.Key.Sign(c.base, b.Options)
+	if err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/act/finish", finish{b.Challenge, credential}, nil)
+}
+
 // Page fetches a page, by path or by a link to it, and returns its HTML.
 func (c *Client) Page(ctx context.Context, path string) (string, error) {
 	r, err := c.request(ctx, http.MethodGet, path, nil)

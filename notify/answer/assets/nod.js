@@ -96,6 +96,19 @@
     location.replace(done.next);
   });
 
+  const act = (kind, words) => attempt('Waiting for your passkey…', async () => {
+    const begun = await post('/api/act/begin', { task: document.querySelector('main').dataset.task, act: kind, words });
+    const done = await post('/api/act/finish', await assert(begun));
+    say('Recorded.');
+    location.assign(done.next);
+  });
+
+  function acts() {
+    if (!$('acts')) return;
+    $('say').addEventListener('click', () => { if ($('words').value.trim()) act('say', $('words').value); else $('words').focus(); });
+    $('cancel').addEventListener('click', () => act('cancel', ''));
+  }
+
   function ceremonies() {
     const main = document.querySelector('main[data-ceremony]');
     if (!main) return;
@@ -127,10 +140,10 @@
 
   // Passkeys need a secure context and a browser that offers them.
   function passkeysOrLink() {
-    const wanted = document.querySelector('[data-ceremony]') || $('act');
+    const wanted = document.querySelector('[data-ceremony]') || $('act') || $('acts');
     if (!wanted) return;
     if (window.isSecureContext && window.PublicKeyCredential && navigator.credentials) {
-      all('#go, #ask, #send, [data-answer], [data-coded]').forEach((b) => { b.disabled = false; });
+      all('#go, #ask, #send, #say, #cancel, [data-answer], [data-coded]').forEach((b) => { b.disabled = false; });
       return;
     }
     $('nokey').hidden = false;
@@ -222,6 +235,7 @@
   }
 
   ceremonies();
+  acts();
   answers();
   passkeysOrLink();
   countdowns();
