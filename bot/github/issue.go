@@ -161,9 +161,14 @@ func (c *Client) Labelled(ctx context.Context, repo nod.Repo, label string) ([]n
 	var out []nod.Issue
 	for _, one := range found {
 		// GitHub's filter splits at commas; what it found is checked again.
-		if issue := c.issue(installation, repo, one); !issue.Pull && issue.Open && carries(issue.Labels, label) {
-			out = append(out, issue)
+		issue := c.issue(installation, repo, one)
+		if issue.Pull || !issue.Open || !carries(issue.Labels, label) {
+			continue
 		}
+		if issue.Labeller, err = c.labeller(ctx, client, repo, issue); err != nil {
+			return nil, c.fault(act, err)
+		}
+		out = append(out, issue)
 	}
 	return out, nil
 }

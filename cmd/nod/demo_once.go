@@ -161,7 +161,7 @@ func (d *demo) outcome(c nod.Case, report nod.ChainReport) outcome {
 		pr := r.PullRequest
 		out.PullRequest = outcomePull{pr.URL, pr.HeadSHA, pr.BaseRef, pr.State}
 		for _, k := range r.Commits {
-			out.Commits = append(out.Commits, outcomeCommit{k.SHA, k.Verified})
+			out.Commits = append(out.Commits, outcomeCommit{k.OnGitHub(), k.Verified})
 		}
 	}
 	if c.Environment != nil {
