@@ -28,8 +28,18 @@ func doubled(attempt int, longest time.Duration) time.Duration {
 	return d
 }
 
+// receivers is how many deliveries are handled at once, each of another issue.
+const receivers = 4
+
 // receiveLoop drains the table of deliveries, in order per issue.
 func (b *Bot) receiveLoop(ctx context.Context) {
+	for range receivers - 1 {
+		b.wg.Go(func() { b.drain(ctx) })
+	}
+	b.drain(ctx)
+}
+
+func (b *Bot) drain(ctx context.Context) {
 	tick := time.NewTicker(b.cfg.Tick)
 	defer tick.Stop()
 	for {
@@ -44,6 +54,7 @@ func (b *Bot) receiveLoop(ctx context.Context) {
 				}
 				break
 			}
+			ring(b.arrived) // there may be one for another worker too
 			b.receive(ctx, d)
 		}
 		select {

@@ -29,7 +29,8 @@ const acceptQuery = `WITH twin AS (SELECT guid FROM deliveries WHERE semantic_ke
 // there is nothing more to do: the GUID is known, or another delivery told of the
 // same event (its SemanticKey, when not empty); the latter is kept as ignored. A
 // delivery whose State is ignored is kept as such, with its Note; any other
-// begins as pending. ReceivedAt is now when it is not set.
+// begins as pending. ReceivedAt is now when it is not set. Deliveries that come at
+// once share a transaction, which ends also where a caller's ctx does.
 func (s *Store) AcceptDelivery(ctx context.Context, d nod.Delivery) (fresh bool, err error) {
 	switch {
 	case d.GUID == "" || d.Event == "":
@@ -40,20 +41,7 @@ func (s *Store) AcceptDelivery(ctx context.Context, d nod.Delivery) (fresh bool,
 		d.State = nod.DeliveryPending
 	}
 	d.Payload, d.Note = append([]byte{}, s.redact.payload(d.Payload)...), s.redact.text(d.Note)
-	err = s.write(ctx, func(t *txn) error {
-		if d.ReceivedAt.IsZero() {
-			d.ReceivedAt = t.now
-		}
-		var duplicate bool
-		err := t.row(acceptQuery,
-			d.GUID, d.SemanticKey, d.Event, d.Action, d.Order, d.Payload, d.ReceivedAt.UnixMilli(), d.State, millis(d.NotBefore), d.Note).Scan(&duplicate)
-		if isNone(err) {
-			return nil
-		}
-		fresh = err == nil && !duplicate
-		return err
-	})
-	return fresh && err == nil, err
+	return s.acceptTogether(ctx, d)
 }
 
 const leaseQuery = `UPDATE deliveries SET state = 'leased', attempt = attempt + 1, lease_until = ?2 WHERE id = (

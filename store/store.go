@@ -65,6 +65,7 @@ type Store struct {
 	writer    *sql.DB // one connection; transactions begin as writers
 	readers   *sql.DB // query_only
 	commits   broadcast
+	accepts   accepts
 	end       context.CancelFunc
 	beside    sync.WaitGroup
 }
