@@ -51,20 +51,57 @@ func (g *Git) Seed(ctx context.Context, t nod.Task, ref, dir string) (string, er
 	if err != nil {
 		return "", err
 	}
+	return sha, m.place(ctx, t, r.url, base, sha, dir)
+}
+
+// Copy makes a clone in dir, which must not exist, for a person to look at: what was
+// prepared for t as sha onto base, on the branch t.Branch, with url as its origin. It
+// is made of the supervisor's objects; nothing of the agent's own tree is in it.
+func (g *Git) Copy(ctx context.Context, t nod.Task, url, base, sha, dir string) error {
+	ctx, cancel := g.deadline(ctx)
+	defer cancel()
+	if err := checkTask(t); err != nil {
+		return err
+	}
+	if err := g.checkBranch(ctx, t.Branch); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(dir) {
+		return nod.E(nod.Invalid, "a clone is made at an absolute path", nil)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nod.E(nod.Conflict, "there is something where the clone would go", err)
+	}
+	m, err := g.open(ctx, t.Repo)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	if err := m.pushable(ctx, t, nod.PushBranch{SHA: sha, Old: base}); err != nil {
+		return err
+	}
+	if err := m.countTree(ctx, sha); err != nil {
+		return err
+	}
+	return m.place(ctx, t, url, base, sha, dir)
+}
+
+// place makes a clone beside dir and moves it there whole.
+func (m *mirror) place(ctx context.Context, t nod.Task, url, base, sha, dir string) error {
 	made := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".seeding")
 	if err := os.RemoveAll(made); err != nil {
-		return "", nod.E(nod.Internal, "clear what an earlier clone left", err)
+		return nod.E(nod.Internal, "clear what an earlier clone left", err)
 	}
-	err = m.clone(ctx, t, r.url, base, sha, made)
+	err := m.clone(ctx, t, url, base, sha, made)
 	if err == nil {
 		if err = os.Rename(made, dir); err != nil {
 			err = nod.E(nod.Internal, "put the clone in place", err)
 		}
 	}
 	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(made))
+		return errors.Join(err, os.RemoveAll(made))
 	}
-	return sha, nil
+	return nil
 }
 
 // start fetches and returns the newest commit of the target branch and the one to
