@@ -41,14 +41,25 @@ func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r 
 	return "", b.queue(ctx, set, o, r, issue, base, snapshot, policy.Start(facts))
 }
 
-// facts resolves everyone who has a part in the issue and freezes what they wrote.
+// facts is StartFacts, measured.
 func (b *Bot) facts(ctx context.Context, set RepoSettings, o nod.Occurrence, issue nod.Issue) (policy.StartFacts, nod.Snapshot) {
 	defer b.verb("decide")()
+	return StartFacts(ctx, b.GitHub, set, o, issue)
+}
+
+// Tiers tells who somebody is; see GitHub.
+type Tiers interface {
+	Standing(ctx context.Context, installation int64, repo nod.Repo, a nod.Actor) nod.Standing
+}
+
+// StartFacts resolves everyone who has a part in the issue and freezes what they wrote.
+// The sender of o is who set the label.
+func StartFacts(ctx context.Context, tiers Tiers, set RepoSettings, o nod.Occurrence, issue nod.Issue) (policy.StartFacts, nod.Snapshot) {
 	known := map[string]nod.Standing{}
 	standing := func(a nod.Actor) nod.Standing {
 		s, ok := known[a.Key()]
 		if !ok {
-			s = b.GitHub.Standing(ctx, o.Installation, o.Repo, a)
+			s = tiers.Standing(ctx, o.Installation, o.Repo, a)
 			known[a.Key()] = s
 		}
 		return s

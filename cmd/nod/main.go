@@ -71,7 +71,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), approveCommand(), denyCommand(),
-		answerCommand(), sayCommand(), cancelCommand(), doctorCommand(),
+		answerCommand(), sayCommand(), cancelCommand(), doctorCommand(), policyCommand(),
 		showCommand(), diffCommand(), bundleCommand(), openCommand())
 	return root
 }

@@ -105,13 +105,8 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	}
 	s.close = append(s.close, s.store.Close)
 	p.audit.open(s.store)
-	host, err := githubHost(c.GitHub.WebURL)
-	if err != nil {
-		return nil, err
-	}
-	s.github, err = github.New(github.Config{APIURL: c.GitHub.APIURL, WebURL: c.GitHub.WebURL, Host: host, AppID: c.GitHub.AppID, PrivateKey: p.secrets.privateKey,
-		Owners: c.GitHub.Owners, TriggerLabel: c.TriggerLabel, PushWorkflows: c.GitHub.Workflows, Now: time.Now, Log: p.log})
-	if err != nil {
+	var host string
+	if s.github, host, err = newGitHub(c, p.secrets, p.log); err != nil {
 		return nil, err
 	}
 	self, err := s.github.BotIdentity(ctx)
