@@ -141,10 +141,12 @@ func (p *hostProcess) Wait() (nod.ExitStatus, error) {
 }
 
 // Kill kills every process that carries the mark until two looks in a row find
-// none.
+// none, and none of the killed that has not ended: one that is ending has lost its
+// mark already.
 func (p *hostProcess) Kill(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+	killed := map[int]bool{}
 	for empty := 0; empty < 2; {
 		pids, err := marked(p.mark)
 		if err != nil {
@@ -152,19 +154,36 @@ func (p *hostProcess) Kill(ctx context.Context) error {
 		}
 		empty++
 		for _, pid := range pids {
-			empty = 0
+			empty, killed[pid] = 0, true
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return nod.E(nod.Unavailable, "a process could not be killed", err)
+			}
+		}
+		for pid := range killed {
+			if ended(pid) {
+				delete(killed, pid)
+			} else {
+				empty = 0
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nod.E(nod.Unavailable, fmt.Sprintf("%d processes are left", len(pids)), context.Cause(ctx))
+			return nod.E(nod.Unavailable, fmt.Sprintf("%d processes are left", len(killed)), context.Cause(ctx))
 		}
 	}
 	<-p.exited
 	return nil
+}
+
+// ended reports whether a process is gone, or waits only for its parent to look.
+func ended(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	state := bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(state) == 0 || state[0] == 'Z' || state[0] == 'X'
 }
 
 // marked lists the live processes that have mark in their environment. A zombie
