@@ -298,6 +298,13 @@ func (f *fakeStore) holds(s nod.Session) bool {
 	return f.now().Before(s.ExpiresAt) && f.now().Before(s.SeenAt.Add(s.Idle)) && f.passkeys[s.Passkey].RevokedAt.IsZero()
 }
 
+func (f *fakeStore) RecordAct(_ context.Context, a nod.Act) (nod.Act, error) {
+	defer f.locked()()
+	_, err := f.consume(a.Challenge, nod.ChallengeAct)
+	a.State = nod.ActWanted
+	return a, err
+}
+
 func (f *fakeStore) Peek(_ context.Context, tokenDigest string) (nod.Session, error) {
 	defer f.locked()()
 	s, ok := f.sessions[tokenDigest]
