@@ -53,6 +53,6 @@ func doctorCommand() *cobra.Command {
 	f.StringVar(&c.Image, "image", "", "the image that environments have")
 	f.StringVar(&c.Guest, "guest", "", "path of the static nod-guest")
 	f.StringVar(&c.Archive, "archive", "", "tar to import as the image when the engine does not have it")
-	root.AddCommand(rt)
+	root.AddCommand(rt, doctorGitHubCommand())
 	return root
 }

@@ -33,3 +33,18 @@ func TestPolicyExplainsAnIssueAsItIsNow(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorLooksAtGitHub(t *testing.T) {
+	o := newOutside(t)
+	var out, errs bytes.Buffer
+	code := Main([]string{"doctor", "github", "-c", o.config}, &out, &errs)
+	// The webhook of the fixture leads straight to the listener, not to public_url.
+	for _, want := range []string{"ok  App: ", "ok  clock: ", "ok  events: ", "bad webhook: ", "ok  installation for " + demoRepo} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if code != 6 || t.Failed() {
+		t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
+	}
+}
