@@ -139,6 +139,9 @@ func TestEveryLabelEventStartsOnceWhileTheProcessIsKilled(t *testing.T) {
 	for running := true; running; {
 		select {
 		case <-due:
+			if killed == kills {
+				continue
+			}
 			r.kill()
 			r.start()
 			killed++
