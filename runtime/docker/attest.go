@@ -11,19 +11,20 @@ import (
 
 	"nod"
 	"nod/runtime"
+	"nod/runtime/contain"
 	"nod/runtime/guest"
 	"nod/runtime/lease"
 )
 
 // attest runs the probe inside and judges what it saw: its isolation, that the
 // engine mounted the very files that Prepare judged, and the limits.
-func (d *Driver) attest(ctx context.Context, i *instance, p runtime.PreparedSpec) (nod.Attestation, error) {
+func (d *Driver) attest(ctx context.Context, i *contain.Instance, p runtime.PreparedSpec) (nod.Attestation, error) {
 	places := d.places(p)
 	var targets []string
 	for _, src := range places {
 		targets = append(targets, src.Target)
 	}
-	s, err := lease.Look(ctx, i.exec, targets...)
+	s, err := lease.Look(ctx, i.Exec, targets...)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -53,7 +54,7 @@ func (d *Driver) attest(ctx context.Context, i *instance, p runtime.PreparedSpec
 		}
 	}
 	if err != nil {
-		d.log.Error("attestation does not hold", "environment", i.id, "err", err, "notes", strings.Join(s.Notes, "; "))
+		d.log.Error("attestation does not hold", "environment", p.Spec().ID, "err", err, "notes", strings.Join(s.Notes, "; "))
 	}
 	return a, err
 }

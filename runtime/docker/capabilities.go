@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 
 	"nod"
 	"nod/runtime"
@@ -72,5 +71,3 @@ func startError(err error) error {
 	}
 	return nod.E(nod.Unavailable, "the engine does not start the container", err)
 }
-
-func landlockArg(version int) string { return strconv.Itoa(version) }

@@ -61,9 +61,9 @@ func (d *Driver) find(ctx context.Context, id string) ([]listed, error) {
 
 const endPatience = 20 * time.Second
 
-// end kills a container and returns once the engine says that it has ended. One
+// End kills a container and returns once the engine says that it has ended. One
 // that is gone, or has ended already, is no error.
-func (e *engine) end(ctx context.Context, id string) error {
+func (e *engine) End(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	// Podman says 500 of a container that ended meanwhile; whether it has is asked next.
@@ -105,7 +105,7 @@ func (e *engine) end(ctx context.Context, id string) error {
 
 // remove ends a container and removes it with its anonymous volumes.
 func (d *Driver) remove(ctx context.Context, id string) error {
-	if err := d.engine.end(ctx, id); err != nil {
+	if err := d.engine.End(ctx, id); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
@@ -135,7 +135,7 @@ func (d *Driver) sweep(ctx context.Context) error {
 	}
 	for _, c := range all {
 		if c.running() {
-			if err := d.engine.end(ctx, c.ID); err != nil {
+			if err := d.engine.End(ctx, c.ID); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"nod"
 	"nod/runtime"
+	"nod/runtime/contain"
 	"nod/runtime/egress"
 )
 
@@ -39,7 +40,7 @@ type environment struct {
 	prepared  runtime.PreparedSpec
 	container string // full id
 	used      bool   // was started once
-	inst      *instance
+	inst      *contain.Instance
 }
 
 // New reaches the engine and ends what a process that died left running. Errors
@@ -142,7 +143,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	d.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch running := e.inst != nil && !e.inst.ended(); {
+	switch running := e.inst != nil && !e.inst.Ended(); {
 	case e.prepared.Digest() == p.Digest():
 		return nil
 	case running:
@@ -212,7 +213,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inst != nil && !e.inst.ended() {
+	if e.inst != nil && !e.inst.Ended() {
 		return nod.Attestation{}, nod.E(nod.Conflict, "the environment is already running", nil)
 	}
 	// A container that ran has directories in its layer that the image has not, and
@@ -229,7 +230,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 	}
 	a, err := d.attest(ctx, inst, e.prepared)
 	if err != nil {
-		return a, errors.Join(err, inst.stop(context.WithoutCancel(ctx)))
+		return a, errors.Join(err, inst.Stop(context.WithoutCancel(ctx)))
 	}
 	e.inst = inst
 	d.log.Info("environment started", "environment", id)
@@ -245,10 +246,10 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 	e.mu.Lock()
 	inst := e.inst
 	e.mu.Unlock()
-	if inst == nil || inst.ended() {
+	if inst == nil || inst.Ended() {
 		return nil, nod.E(nod.Conflict, "the environment is not running", nil)
 	}
-	return inst.exec(ctx, c)
+	return inst.Exec(ctx, c)
 }
 
 // UpdateEgress swaps a running environment's policy; tunnels that the new one
@@ -260,10 +261,10 @@ func (d *Driver) UpdateEgress(id string, policy *egress.Policy) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inst == nil || e.inst.ended() {
+	if e.inst == nil || e.inst.Ended() {
 		return nod.E(nod.Conflict, "the environment is not running", nil)
 	}
-	e.inst.proxy.Update(policy)
+	e.inst.Update(policy)
 	return nil
 }
 
@@ -282,7 +283,7 @@ func (d *Driver) Stop(ctx context.Context, id string) error {
 		return err
 	}
 	for _, c := range left { // of an earlier process
-		if err := d.engine.end(ctx, c.ID); err != nil {
+		if err := d.engine.End(ctx, c.ID); err != nil {
 			return err
 		}
 	}
@@ -295,10 +296,10 @@ func (d *Driver) stop(ctx context.Context, e *environment) error {
 	if e.inst == nil {
 		return nil
 	}
-	if err := e.inst.stop(ctx); err != nil {
+	if err := e.inst.Stop(ctx); err != nil {
 		return err
 	}
-	d.log.Info("environment stopped", "environment", e.inst.id)
+	d.log.Info("environment stopped", "environment", e.prepared.Spec().ID)
 	e.inst = nil
 	return nil
 }

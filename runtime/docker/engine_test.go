@@ -272,6 +272,8 @@ func image(t *testing.T) string {
 	return path
 }
 
+const testImage = "nod.test/suite:1"
+
 const passwd = "agent:x:1000:1000::/home/agent:/bin/sh\n"
 
 func writeAll(w io.Writer, s string) error {
@@ -305,7 +307,7 @@ func put(t *testing.T, w *tar.Writer, name string) {
 // config is a driver's configuration on e.
 func (e *testEngine) config(t *testing.T, archive string) Config {
 	t.Helper()
-	return Config{Engine: e.name, Socket: e.socket, Guest: guestWithTests(t), Image: "nod.test/suite:1", Archive: archive,
+	return Config{Engine: e.name, Socket: e.socket, Guest: guestWithTests(t), Image: testImage, Archive: archive,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,7 +26,7 @@ func (e *engine) hijack(ctx context.Context, path string, body any) (*streams, e
 		return nil, err
 	}
 	s := &streams{conn: conn}
-	stop := context.AfterFunc(ctx, s.cut)
+	stop := context.AfterFunc(ctx, s.Cut)
 	if err := s.open(e.api+path, blob); err != nil {
 		stop()
 		_ = conn.Close() // the error says more
@@ -81,8 +82,8 @@ const maxSaid = 4 << 10
 func (s *streams) Write(b []byte) (int, error) { return s.conn.Write(b) }
 func (s *streams) Close() error                { return s.conn.Close() }
 
-// cut makes every Read and Write fail.
-func (s *streams) cut() { _ = s.conn.SetDeadline(time.Unix(1, 0)) } // only a closed connection refuses
+// Cut makes every Read and Write fail.
+func (s *streams) Cut() { _ = s.conn.SetDeadline(time.Unix(1, 0)) } // only a closed connection refuses
 
 func (s *streams) Read(b []byte) (int, error) {
 	for s.left == 0 {
@@ -104,12 +105,15 @@ func (s *streams) Read(b []byte) (int, error) {
 	}
 	n, err := s.r.Read(b[:min(len(b), int(s.left))])
 	s.left -= uint32(n)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // in the middle of a piece
+	}
 	return n, err
 }
 
 func (s *streams) keep(size int64) error {
 	piece := bytes.Buffer{}
-	if _, err := io.Copy(&piece, io.LimitReader(s.r, min(size, maxSaid))); err != nil {
+	if _, err := io.CopyN(&piece, s.r, min(size, maxSaid)); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(io.Discard, s.r, size-min(size, maxSaid)); err != nil {
@@ -123,8 +127,8 @@ func (s *streams) keep(size int64) error {
 	return nil
 }
 
-// stderr is what has come of it so far.
-func (s *streams) stderr() string {
+// Said is what has come of stderr so far.
+func (s *streams) Said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return string(s.said)

@@ -23,6 +23,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if args := os.Getenv(supervisorRole); args != "" {
+		if err := supervise(args); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if built {
 		path, _ := build()

@@ -109,6 +109,17 @@ func (d *Driver) give(p runtime.PreparedSpec) error {
 	return nil
 }
 
+// samePlaces refuses when another file took a source's place.
+func (d *Driver) samePlaces(p runtime.PreparedSpec) error {
+	for _, src := range d.places(p) {
+		now, err := os.Lstat(src.Path)
+		if err != nil || !os.SameFile(now, src.Info) {
+			return nod.E(nod.Forbidden, "another file took a source's place", err)
+		}
+	}
+	return plainTargets(p)
+}
+
 // plainTargets refuses a home in which an earlier run has planted a link on the
 // way to a mount's target: the engine would follow it.
 func plainTargets(p runtime.PreparedSpec) error {
@@ -135,8 +146,8 @@ func plainTargets(p runtime.PreparedSpec) error {
 	return nil
 }
 
-// logs is what the container's init has said: it speaks only when something is wrong.
-func (e *engine) logs(id string) string {
+// Logs is what the container's init has said: it speaks only when something is wrong.
+func (e *engine) Logs(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), callPatience)
 	defer cancel()
 	text, err := e.send(ctx, "GET", "/containers/"+id+"/logs"+query("stderr", "1", "stdout", "1", "tail", "20"), "", nil)
@@ -152,7 +163,7 @@ func (e *engine) logs(id string) string {
 	return strings.TrimSpace(b.String()[:min(b.Len(), maxSaid)])
 }
 
-// hasEnded waits until the container has ended; false is that nobody knows.
-func (e *engine) hasEnded(ctx context.Context, id string) bool {
+// HasEnded waits until the container has ended; false is that nobody knows.
+func (e *engine) HasEnded(ctx context.Context, id string) bool {
 	return e.call(ctx, "POST", "/containers/"+id+"/wait"+query("condition", "not-running"), nil, nil) == nil
 }
