@@ -12,9 +12,9 @@ import (
 	"nod"
 )
 
-// BenchmarkPublish measures import, prepare and push of ten commits beside the
-// plain git commands that do the same without any of the checks: fetch of the
-// bundle, rebase, push. The metric is the ratio of the two.
+// BenchmarkPublish measures import, prepare and push of a change of a thousand files
+// beside the plain git commands that do the same without any of the checks: fetch of
+// the bundle, rebase, push. The metric is the ratio of the two.
 func BenchmarkPublish(b *testing.B) {
 	f := newFixture(b)
 	w := filepath.Join(b.TempDir(), "w")
@@ -25,10 +25,10 @@ func BenchmarkPublish(b *testing.B) {
 	f.commit(w, "feat: many files")
 	f.plain(w, "push", "--quiet", "origin", "main")
 	base := f.seed()
-	for i := range 10 {
-		f.write(f.agent, fmt.Sprintf("dir%d/file%d.txt", i, i), "changed\n")
-		f.commit(f.agent, "feat: step "+strconv.Itoa(i))
+	for i := range 1000 {
+		f.write(f.agent, fmt.Sprintf("dir%d/file%d.txt", i%50, i), strings.Repeat(strconv.Itoa(i)+"\n", 50)+"changed\n")
 	}
+	f.commit(f.agent, "feat: change a thousand files")
 	bundle := f.bundle(base)
 	f.write(f.agent, "../work.bundle", string(bundle))
 	f.onMain("moved.txt", "x\n")
