@@ -89,7 +89,6 @@ func (f *fake) serve() {
 			f.t.Errorf("the host wrote a line that is not JSON: %q", raw)
 			continue
 		}
-		f.heard <- strings.TrimSuffix(raw, "\n")
 		switch {
 		case f.silent.Load() || l.Method == "" || !l.hasID():
 		case f.refuse[l.Method] != "":
@@ -97,6 +96,7 @@ func (f *fake) serve() {
 		default:
 			f.say(fmt.Sprintf(`{"id":%s,"result":%s}`, l.ID, f.greeting[l.Method]))
 		}
+		f.heard <- strings.TrimSuffix(raw, "\n") // after its answer, which comes first on the wire too
 	}
 }
 
