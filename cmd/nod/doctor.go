@@ -48,8 +48,8 @@ func doctorCommand() *cobra.Command {
 	}
 	f := rt.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.StringVar(&c.Driver, "driver", embeddedDriver, "linux, docker or podman")
-	f.StringVar(&c.Socket, "socket", "", "the engine's unix socket")
+	f.StringVar(&c.Driver, "driver", embeddedDriver, "linux, docker, podman or apple")
+	f.StringVar(&c.Socket, "socket", "", "the engine's unix socket, or Apple's container program")
 	f.StringVar(&c.Image, "image", "", "the image that environments have")
 	f.StringVar(&c.Guest, "guest", "", "path of the static nod-guest")
 	f.StringVar(&c.Archive, "archive", "", "tar to import as the image when the engine does not have it")

@@ -9,21 +9,25 @@ import (
 
 	"nod"
 	"nod/runtime"
+	"nod/runtime/apple"
 	"nod/runtime/docker"
 	"nod/runtime/egress"
 )
 
 // RuntimeConfig says where environments live.
 type RuntimeConfig struct {
-	Driver  string `json:"driver"`  // "linux", which needs no daemon and is the default; "docker"; "podman"
-	Socket  string `json:"socket"`  // the engine's unix socket; required for an engine
+	Driver  string `json:"driver"`  // "linux", which needs no daemon and is the default; "docker"; "podman"; "apple"
+	Socket  string `json:"socket"`  // the engine's unix socket; for "apple", the path of the container program; required for an engine
 	Image   string `json:"image"`   // reference of the image that environments have; required for an engine
 	Guest   string `json:"guest"`   // path of the static nod-guest; required for an engine
 	Archive string `json:"archive"` // tar of a root file system, imported as image when the engine does not have it
 	Pull    bool   `json:"pull"`    // let the engine fetch an image that it does not have
 }
 
-const embeddedDriver = "linux"
+const (
+	embeddedDriver = "linux"
+	appleDriver    = "apple"
+)
 
 func (c RuntimeConfig) check() error {
 	switch c.Driver {
@@ -31,12 +35,12 @@ func (c RuntimeConfig) check() error {
 		if (c != RuntimeConfig{Driver: c.Driver}) {
 			return fmt.Errorf("runtime: only an engine has a socket, an image, a guest, an archive or a pull")
 		}
-	case docker.Docker, docker.Podman:
+	case docker.Docker, docker.Podman, appleDriver:
 		if c.Socket == "" || c.Image == "" || !filepath.IsAbs(c.Guest) {
 			return fmt.Errorf("runtime: %s needs socket, image and the absolute path of guest", c.Driver)
 		}
 	default:
-		return fmt.Errorf("runtime.driver is %q: linux, docker or podman", c.Driver)
+		return fmt.Errorf("runtime.driver is %q: linux, docker, podman or apple", c.Driver)
 	}
 	return nil
 }
@@ -51,6 +55,13 @@ type closer interface {
 func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
 	if c.Driver == "" || c.Driver == embeddedDriver {
 		return openEmbedded(stateDir, audit, log)
+	}
+	if c.Driver == appleDriver {
+		if c.Archive != "" || c.Pull {
+			return nil, nod.E(nod.Invalid, "the apple driver takes an image that is there: no archive, no pull", nil)
+		}
+		return apple.New(ctx, apple.Config{Program: c.Socket, StateDir: filepath.Join(stateDir, "vm"), Guest: c.Guest, Image: c.Image,
+			Egress: egress.Config{Audit: audit.record}, Log: log})
 	}
 	return docker.New(ctx, docker.Config{Engine: c.Driver, Socket: c.Socket, StateDir: filepath.Join(stateDir, c.Driver), Guest: c.Guest,
 		Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
