@@ -93,8 +93,9 @@ type Git struct {
 	log                       *slog.Logger
 	pauses                    []time.Duration // between looks for a ref that is gone
 
-	mu    sync.Mutex
-	turns map[string]chan struct{} // repository key → the one turn
+	mu       sync.Mutex
+	turns    map[string]chan struct{} // repository key → the one turn
+	branches map[string]bool          // names that git takes
 }
 
 // New checks c, makes its directory and loads the signing key.
@@ -110,7 +111,7 @@ func New(c Config) (*Git, error) {
 	g := &Git{
 		dir: c.Dir, home: filepath.Join(c.Dir, "home"), path: c.GitPath, remote: c.Remote, author: c.Author,
 		caFile: c.CAFile, limits: c.Limits.withDefaults(), now: c.Now, log: c.Log,
-		pauses: []time.Duration{250 * time.Millisecond, time.Second}, turns: map[string]chan struct{}{},
+		pauses: []time.Duration{250 * time.Millisecond, time.Second}, turns: map[string]chan struct{}{}, branches: map[string]bool{},
 	}
 	if g.now == nil {
 		g.now = time.Now

@@ -99,10 +99,8 @@ func (m *mirror) finish(ctx context.Context, q string, s nod.PrepareSpec, onto s
 		return p, err
 	}
 	// What was made, and from which head: a later round starts after it.
-	if err := m.setRef(ctx, taskRefs(s.Task)+"source/"+head.SHA, s.Head); err != nil {
-		return p, err
-	}
-	if err := m.setRef(ctx, taskRefs(s.Task)+"prepared/"+head.SHA, head.SHA); err != nil {
+	refs := "update " + taskRefs(s.Task) + "source/" + head.SHA + " " + s.Head + "\nupdate " + taskRefs(s.Task) + "prepared/" + head.SHA + " " + head.SHA + "\n"
+	if _, err := m.git(ctx, call{stdin: strings.NewReader(refs)}, "update-ref", "--no-deref", "--stdin"); err != nil {
 		return p, err
 	}
 	p.Diff = diff

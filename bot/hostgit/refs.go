@@ -17,7 +17,10 @@ var (
 // branchPrefix is the only place under refs/heads that is ever written to.
 const branchPrefix = "nod/"
 
-// checkBranch asks git itself whether name can be a branch.
+// maxBranches is how many names are remembered as good ones; beyond it all are forgotten.
+const maxBranches = 1000
+
+// checkBranch asks git itself, once, whether name can be a branch.
 func (g *Git) checkBranch(ctx context.Context, name string) error {
 	bad := func(err error) error {
 		return nod.E(nod.Invalid, "the name "+quoted(name)+" cannot be a git branch", err)
@@ -25,12 +28,24 @@ func (g *Git) checkBranch(ctx context.Context, name string) error {
 	if name == "" || len(name) > 240 || name[0] == '-' || name == "HEAD" || strings.ContainsRune(name, 0) {
 		return bad(nil)
 	}
+	g.mu.Lock()
+	known := g.branches[name]
+	g.mu.Unlock()
+	if known {
+		return nil
+	}
 	if _, err := g.run(ctx, call{}, "check-ref-format", "refs/heads/"+name); err != nil {
 		if exitCode(err) == 1 {
 			return bad(err)
 		}
 		return err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.branches) >= maxBranches {
+		clear(g.branches)
+	}
+	g.branches[name] = true
 	return nil
 }
 
