@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nod"
+	"nod/runtime/runtimetest"
 )
 
 // gitIn runs the real git with nothing of this machine's settings.
@@ -33,6 +34,7 @@ func (w *world) gitIn(dir string, args ...string) string {
 // pushed by git with a token of the Client, the pull request is opened, and GitHub is
 // asked what it has.
 func TestPublishedRevisionIsReadBackVerified(t *testing.T) {
+	runtimetest.Program(t, "ssh-keygen")
 	w := newWorld(t)
 	pub, private, err := ed25519.GenerateKey(rand.Reader)
 	w.ok(err)

@@ -17,6 +17,7 @@ import (
 	"nod/bot/github"
 	"nod/bot/github/githubsim"
 	"nod/bot/hostgit"
+	"nod/runtime/runtimetest"
 )
 
 // publisher is the whole last metre over real git: a repository on the simulated
@@ -275,6 +276,9 @@ func TestPublishedIsWhatWasPrepared(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
+				if mode == nod.SignSSH {
+					runtimetest.Program(t, "ssh-keygen") // git verifies with it
+				}
 				outer := p.T
 				p.T = t
 				defer func() { p.T = outer }()

@@ -2,7 +2,6 @@ package hostgit
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,9 +11,7 @@ import (
 )
 
 func TestRealGitVerifiesPreparedCommitsAndNoOthers(t *testing.T) {
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		runtimetest.Missing(t, "ssh-keygen")
-	}
+	runtimetest.Program(t, "ssh-keygen")
 	f := newFixture(t)
 	key := filepath.Join(t.TempDir(), "key")
 	public, err := GenerateSigningKey(key)

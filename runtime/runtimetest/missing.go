@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -13,4 +14,12 @@ func Missing(t testing.TB, what string) {
 		t.Fatalf("NOD_TEST_ALL is set but this machine lacks %s", what)
 	}
 	t.Skipf("this machine lacks %s", what)
+}
+
+// Program says Missing unless a program of that name is in PATH.
+func Program(t testing.TB, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		Missing(t, name)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	gh "github.com/google/go-github/v66/github"
+
+	"nod/runtime/runtimetest"
 )
 
 func TestRealGitClonesAndPushes(t *testing.T) {
@@ -102,6 +104,7 @@ func TestHooksInARepositoryNeverRun(t *testing.T) {
 }
 
 func TestVerificationSpeaksGitHubsWords(t *testing.T) {
+	runtimetest.Program(t, "ssh-keygen")
 	w := newWorld(t)
 	key, public := w.sshKey()
 	other, _ := w.sshKey()
