@@ -67,10 +67,13 @@ func TestProtectedFilesAreNamedOrRefused(t *testing.T) {
 // TestPublishIsTriedForADay: what a person allowed waits for GitHub, ever more
 // patiently, and then happens.
 func TestPublishIsTriedForADay(t *testing.T) {
-	life(t, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tick = 10 * time.Minute // days pass here
 		w.fault[nod.EffectPush] = func(int) error { return nod.E(nod.Unavailable, "GitHub is away", nil) }
 		w.issue(1, ada)
-		w.label(1, ada)
+		w.start()
+		defer w.halt()
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
 		w.answer(nod.Allow, "")
 		time.Sleep(3 * 24 * time.Hour)

@@ -42,6 +42,7 @@ type world struct {
 	dir   string
 	store *store.Store
 	stop  func()
+	tick  time.Duration // of the bot
 	seq   int
 
 	refuses  []string         // by preflight
@@ -76,7 +77,7 @@ func newWorld(t *testing.T) *world {
 		fault: map[nod.EffectKind]func(int) error{}, after: map[nod.EffectKind]func(int) error{}, lookup: map[nod.EffectKind]error{},
 		done: map[nod.EffectKind]int{}, tries: map[nod.EffectKind]int{}}
 	w.agent = func(a *fakeSession) nod.Result { return nod.Result{OK: true, Text: "Done."} }
-	w.labeller = ada
+	w.labeller, w.tick = ada, 10*time.Second
 	return w
 }
 
@@ -110,7 +111,7 @@ func (w *world) start() {
 	b, err := bot.New(bot.Config{
 		Host: repo.Host, Agents: []string{"fake", "other"}, Environments: filepath.Join(w.dir, "env"), Now: time.Now, Log: w.log(),
 		Repos: map[string]bot.RepoSettings{repo.Key(): set},
-		Tick:  10 * time.Second, Neutralize: func(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") },
+		Tick:  w.tick, Neutralize: func(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") },
 		Push: func(d nod.Decision, t nod.Task) nod.Push {
 			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID}
 		},
