@@ -14,7 +14,7 @@ import (
 // not have a reviewer or a label is logged and no more: the pull request is there.
 func (p OpenPulls) dress(ctx context.Context, client *gh.Client, repo nod.Repo, pull *gh.PullRequest, in nod.OpenPullRequest) error {
 	if labels := missingLabels(pull, in); len(labels) > 0 {
-		if _, _, err := client.Issues.AddLabelsToIssue(ctx, repo.Owner, repo.Name, pull.GetNumber(), labels); p.matters("label a pull request", err) {
+		if err := addLabels(ctx, client, repo, pull.GetNumber(), labels...); p.matters("label a pull request", err) {
 			return err
 		}
 	}

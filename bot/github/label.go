@@ -58,7 +58,7 @@ func (p SwapLabels) Perform(ctx context.Context, t nod.Task, e nod.Effect) (json
 		if err := p.ensure(ctx, client, t.Repo, in.Add); err != nil {
 			return nil, p.fault(act, err)
 		}
-		if err := addLabel(ctx, client, t.Repo, in.Issue, in.Add); err != nil {
+		if err := addLabels(ctx, client, t.Repo, in.Issue, in.Add); err != nil {
 			return nil, p.fault(act, err)
 		}
 	}
@@ -93,11 +93,11 @@ func (p SwapLabels) Lookup(ctx context.Context, t nod.Task, e nod.Effect) (json.
 	return outcome(LabelOutcome{set})
 }
 
-// addLabel sends the labels as GitHub's description has them, in an object; go-github
+// addLabels sends the labels as GitHub's description has them, in an object; go-github
 // sends a bare array.
-func addLabel(ctx context.Context, client *gh.Client, repo nod.Repo, number int, name string) error {
+func addLabels(ctx context.Context, client *gh.Client, repo nod.Repo, number int, names ...string) error {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", repo.Owner, repo.Name, number)
-	req, err := client.NewRequest(http.MethodPost, path, map[string][]string{"labels": {name}})
+	req, err := client.NewRequest(http.MethodPost, path, map[string][]string{"labels": names})
 	if err != nil {
 		return err
 	}

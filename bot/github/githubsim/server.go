@@ -191,6 +191,9 @@ type Fault struct {
 	Body   string // empty: an error in GitHub's JSON with the status text
 }
 
+// FaultHeader marks an answer that is a fault's and not what GitHub would say.
+const FaultHeader = "X-Githubsim-Fault"
+
 // Inject adds a fault. Faults are tried in the order in which they were added.
 func (s *Server) Inject(f Fault) {
 	s.mu.Lock()
@@ -266,6 +269,7 @@ var apiRoots = []string{"app", "installation", "repos", "user", "users"}
 
 func (s *Server) fail(w *statusWriter, r *http.Request, f *Fault) {
 	if f.Cut == CutNothing {
+		w.Header().Set(FaultHeader, "injected")
 		for k, v := range f.Header {
 			w.Header().Set(k, v)
 		}
