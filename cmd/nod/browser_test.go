@@ -270,9 +270,9 @@ func (p *newcomer) fits(page string) {
 	}
 }
 
-// merge looks at what the bot says of sha on the issue, follows it to the pull
+// merge looks at what the bot says on the issue of the allowed commit, follows it to the pull
 // request, merges that, and waits for the end of the task.
-func (p *newcomer) merge(sha string) {
+func (p *newcomer) merge(allowed string) {
 	p.t.Helper()
 	p.until("the issue says ready for review", func() bool {
 		v, err := p.demo.sim.View(demoRepo, p.demo.issue)
@@ -282,9 +282,10 @@ func (p *newcomer) merge(sha string) {
 	p.desk.Wait("[aria-label=Labels] button[aria-label='Remove label nod:review']")
 	p.desk.Screenshot("e2e-status")
 	r := p.task().Revision
-	if r == nil || r.PullRequest.Number == 0 {
-		p.t.Fatalf("the revision is %+v", r)
+	if r == nil || r.PullRequest.Number == 0 || r.SHA != allowed {
+		p.t.Fatalf("allowed was %s, the revision is %+v", allowed, r)
 	}
+	sha := r.Published() // GitHub signs, so its commit has an id of its own
 	if comment := p.desk.Text("[id^=issuecomment-]"); !strings.Contains(comment, fmt.Sprintf("#%d", r.PullRequest.Number)) {
 		p.t.Errorf("the status comment does not name the pull request: %q", comment)
 	}
@@ -294,7 +295,7 @@ func (p *newcomer) merge(sha string) {
 		p.t.Errorf("the commit is shown as %q", row)
 	}
 	if head, err := p.demo.sim.Head(demoRepo, r.Branch); err != nil || head != sha {
-		p.t.Errorf("the branch is at %s, not at the allowed %s: %v", head, sha, err)
+		p.t.Errorf("the branch is at %s, not at the published %s: %v", head, sha, err)
 	}
 	p.desk.Click("form[action$='/merge'] button.go")
 	p.until("the pull request shows as merged", func() bool {
