@@ -164,7 +164,7 @@ func stopEndsTree(t *testing.T, c Config) {
 	p := b.exec("e1", nod.Command{Argv: []string{nod.GuestPath, roleTree}})
 	readUntil(t, p.Stdout(), "grown")
 	mark := "sleep\x00601"
-	if !onHost(t, mark) {
+	if !seenOnHost(t, mark, 10*time.Second) { // the tree says "grown" a moment before its last exec
 		Missing(t, "a view of the environment's processes from the host")
 	}
 	if err := b.Stop(t.Context(), "e1"); err != nil {
@@ -178,6 +178,19 @@ func stopEndsTree(t *testing.T, c Config) {
 	if err := p.Kill(t.Context()); err != nil {
 		t.Errorf("Kill after Stop: %v", err)
 	}
+}
+
+// seenOnHost reports whether a process with mark shows within patience.
+func seenOnHost(t *testing.T, mark string, patience time.Duration) bool {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		if onHost(t, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 func onHost(t *testing.T, mark string) bool {
