@@ -24,7 +24,7 @@ var balanced = policy.ToolRules{Preset: policy.Balanced}
 // reads are commands that "balanced" lets run.
 var reads = []string{
 	"ls", "ls -la /workspace", "pwd", "cat README.md | head -n 20 | wc -l", "git status", "git log --oneline -n 5", "git diff HEAD~1 -- a.go",
-	"git show HEAD:go.mod", "git branch -a", "git remote -v", "git stash list", "grep -rn 'func main' . 2>/dev/null", "rg -n TODO",
+	"git show HEAD:go.mod", "git branch -a", "git remote -v", "git stash list", "grep -rn 'func main' . 2>/dev/null", "rg -n main",
 	"find . -name '*.go' -type f", "cd /workspace && git status", "echo \"$(git rev-parse HEAD)\"", "echo $HOME", "ls *.go",
 	"cat <<'EOF'\nrm -rf /\nEOF", "diff <(git show HEAD:a) a", "(ls; pwd) | cat", "{ ls; pwd; }", "! grep -q x y", "sort -u a | uniq -c", "sort -k2 -t, a",
 	"sed -n '10,20p' main.go", "sed -n 5p main.go", "wc -l < main.go", "go version", "date +%s", "ls && pwd || true", "ls 2>&1", "ls # rm -rf /",
