@@ -48,13 +48,18 @@ const (
 
 // Transcript kinds: what an agent said and did. Their Data is the type named.
 const (
-	EventSession    EventKind = "agent.session"     // SessionOpened
-	EventMessage    EventKind = "agent.message"     // Message
-	EventToolCall   EventKind = "agent.tool_call"   // ToolCall
-	EventToolResult EventKind = "agent.tool_result" // ToolResult
-	EventAgentUsage EventKind = "agent.usage"       // Usage
-	EventAgentError EventKind = "agent.error"       // AgentError
-	EventResult     EventKind = "agent.result"      // Result
+	EventSession    EventKind = "agent.session"         // SessionOpened
+	EventMessage    EventKind = "agent.message"         // Message
+	EventToolCall   EventKind = "agent.tool_call"       // ToolCall
+	EventToolResult EventKind = "agent.tool_result"     // ToolResult
+	EventAgentUsage EventKind = "agent.usage"           // Usage
+	EventAgentError EventKind = "agent.error"           // AgentError
+	EventResult     EventKind = "agent.result"          // Result
+	EventDiff       EventKind = "agent.diff"            // Diff
+	EventTestResult EventKind = "agent.test_result"     // TestResult
+	EventApproval   EventKind = "agent.approval"        // ApprovalSettled
+	EventSignedOut  EventKind = "agent.auth_expired"    // Trouble
+	EventQuota      EventKind = "agent.quota_exhausted" // Trouble
 )
 
 // Event is one thing that happened. Events are append-only. Audit events are
@@ -129,27 +134,70 @@ type AgentError struct {
 	Text string `json:"text"`
 }
 
-// Result is how a turn ended.
-type Result struct {
-	OK     bool   `json:"ok"`
-	Text   string `json:"text"`             // the agent's last words, untrusted
-	Reason string `json:"reason,omitempty"` // why not OK
-	Turns  int    `json:"turns"`
+// Diff is a change of files that has happened.
+type Diff struct {
+	CallID string `json:"call_id,omitempty"` // of the tool call that made it; empty when several did
+	Path   string `json:"path,omitempty"`    // untrusted; empty when Text names the files
+	Text   string `json:"text"`              // unified hunks, untrusted
 }
 
-// ApprovalRequest is a permission prompt by an agent.
+// TestResult is how a command ended that runs tests.
+type TestResult struct {
+	CallID  string `json:"call_id"`
+	Command string `json:"command"` // untrusted
+	OK      bool   `json:"ok"`
+}
+
+// Outcomes of an ApprovalRequest.
+const (
+	SettledAllowed   = "allowed"
+	SettledDenied    = "denied"
+	SettledWithdrawn = "withdrawn" // the agent waits for it no longer
+)
+
+// ApprovalSettled is what came of an ApprovalRequest.
+type ApprovalSettled struct {
+	ID          string      `json:"id"`
+	CallID      string      `json:"call_id"`
+	Kind        RequestKind `json:"kind,omitempty"`
+	Tool        string      `json:"tool"`
+	InputDigest string      `json:"input_digest"` // of the bytes that were shown, and on an allow sent back
+	Outcome     string      `json:"outcome"`
+	Reason      string      `json:"reason,omitempty"`
+}
+
+// Trouble is why the model does not answer.
+type Trouble struct {
+	Text     string    `json:"text"`               // untrusted
+	ResetsAt time.Time `json:"resets_at,omitzero"` // when a quota is there again, if that was told
+}
+
+// Result is how a turn ended.
+type Result struct {
+	OK       bool      `json:"ok"`
+	Text     string    `json:"text"`               // the agent's last words, untrusted
+	Reason   string    `json:"reason,omitempty"`   // why not OK
+	ResetsAt time.Time `json:"resets_at,omitzero"` // of a Reason that is a quota, if that was told
+	Turns    int       `json:"turns"`
+}
+
+// ApprovalRequest is what an agent asks before it goes on.
 type ApprovalRequest struct {
-	ID     string          `json:"id"` // the agent's request id
-	CallID string          `json:"call_id"`
-	Tool   string          `json:"tool"`
-	Input  json.RawMessage `json:"input"` // untrusted; exactly these bytes would run
-	Reason string          `json:"reason,omitempty"`
+	ID        string          `json:"id"` // the agent's request id
+	CallID    string          `json:"call_id"`
+	Kind      RequestKind     `json:"kind,omitempty"`
+	Tool      string          `json:"tool"`
+	Input     json.RawMessage `json:"input"` // untrusted; exactly these bytes would run
+	Reason    string          `json:"reason,omitempty"`
+	Questions []AgentQuestion `json:"questions,omitempty"` // of a RequestQuestion
+	Plan      string          `json:"plan,omitempty"`      // of a RequestPlan; untrusted
 }
 
 // ApprovalAnswer answers an ApprovalRequest. The zero value denies.
 type ApprovalAnswer struct {
-	Allow  bool
-	Reason string // told to the agent on a denial
+	Allow   bool              `json:"allow"`
+	Reason  string            `json:"reason,omitempty"`  // told to the agent on a denial
+	Answers map[string]string `json:"answers,omitempty"` // by AgentQuestion.ID; several options are joined by ", "
 }
 
 // Approver judges permission prompts. It is called from one goroutine per

@@ -6,6 +6,11 @@ import (
 	"nod"
 )
 
+// MaxPrompts is how many requests of one session may be with the approver at once;
+// one more is denied. How many may wait for a person is for the approver to say
+// (nod.MaxWaiting): an agent reads a dozen files at once, which a rule allows.
+const MaxPrompts = 64
+
 // prompt is one permission request that waits for an answer.
 type prompt struct {
 	cancel context.CancelFunc
@@ -30,6 +35,7 @@ func (l *Live) Ask(r nod.ApprovalRequest, group string, answer func(nod.Approval
 	p := &prompt{cancel: cancel, group: group}
 	if why := l.admit(r.ID, p); why != "" {
 		cancel()
+		l.settled(r, nod.SettledDenied, why)
 		answer(nod.ApprovalAnswer{Reason: why})
 		return
 	}
@@ -37,10 +43,16 @@ func (l *Live) Ask(r nod.ApprovalRequest, group string, answer func(nod.Approval
 		defer cancel()
 		a := l.approve(ctx, r)
 		if !l.take(r.ID, p) {
+			l.settled(r, nod.SettledWithdrawn, "")
 			return
 		}
 		if ctx.Err() != nil {
 			a = nod.ApprovalAnswer{Reason: refusedLate}
+		}
+		if a.Allow {
+			l.settled(r, nod.SettledAllowed, "")
+		} else {
+			l.settled(r, nod.SettledDenied, a.Reason)
 		}
 		answer(a)
 	})
@@ -59,7 +71,7 @@ func (l *Live) admit(id string, p *prompt) string {
 		return refusedEnding
 	case !l.state.Open:
 		return refusedEarly
-	case len(l.prompts) >= nod.MaxWaiting:
+	case len(l.prompts) >= MaxPrompts:
 		return refusedCrowd
 	}
 	l.prompts[id] = p
@@ -105,4 +117,10 @@ func (l *Live) Void(of func(group string) bool) []string {
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+// settled tells what came of a request, before the program hears it.
+func (l *Live) settled(r nod.ApprovalRequest, outcome, why string) {
+	l.Emit(nod.EventApproval, nod.ApprovalSettled{ID: r.ID, CallID: r.CallID, Kind: r.Kind, Tool: r.Tool,
+		InputDigest: nod.Digest(r.Input), Outcome: outcome, Reason: why})
 }

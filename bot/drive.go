@@ -207,6 +207,9 @@ func (b *Bot) endRun(ctx context.Context, task, run string, on nod.RunEvent, cau
 func (b *Bot) approver(task, run string, set RepoSettings) nod.Approver {
 	return func(ctx context.Context, r nod.ApprovalRequest) nod.ApprovalAnswer {
 		verdict := policy.Tool(set.Rules.Tools, r.Tool, r.Input)
+		if r.Kind == nod.RequestQuestion && verdict.Mode != policy.Forbid {
+			return b.askQuestions(ctx, task, run, r) // a rule has no answers
+		}
 		switch verdict.Mode {
 		case policy.Auto:
 			if err := b.recordVerdict(ctx, task, r, verdict); err != nil {
@@ -234,8 +237,14 @@ func (b *Bot) recordVerdict(ctx context.Context, task string, r nod.ApprovalRequ
 
 // askTool asks a person about one tool call and waits for the answer.
 func (b *Bot) askTool(ctx context.Context, task, run string, r nod.ApprovalRequest) nod.ApprovalAnswer {
-	id, err := b.ask(ctx, task, nod.Decision{Run: run, Kind: nod.Approval, Cause: nod.CauseTool, Blocking: true,
-		Subject: r.Tool, Deadline: b.cfg.Now().Add(b.cfg.DecisionTime)}, string(r.Input))
+	cause, input := nod.CauseTool, string(r.Input)
+	if r.Kind == nod.RequestPlan {
+		if cause, input = nod.CausePlan, r.Plan; input == "" {
+			input = "The agent gave its plan no text."
+		}
+	}
+	id, err := b.ask(ctx, task, nod.Decision{Run: run, Kind: nod.Approval, Cause: cause, Blocking: true,
+		Subject: r.Tool, Deadline: b.cfg.Now().Add(b.cfg.DecisionTime)}, input)
 	if err != nil {
 		b.log.Warn("ask about a tool", "task", task, "run", run, "err", err)
 		return denied("nod could not ask anybody: " + nod.PublicMessage(err))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ import (
 type ToolPreset string
 
 const (
-	Careful  ToolPreset = "careful"  // every prompt asks
+	Careful  ToolPreset = "careful"  // reading the workspace goes on, all else asks
 	Balanced ToolPreset = "balanced" // what is known to only read goes on, all else asks
 	InBox    ToolPreset = "in-box"   // whatever stays inside the environment goes on
 )
@@ -36,6 +37,47 @@ var shells = []string{"Bash", "bash", "shell", "commandExecution"}
 // own notes.
 var readers = []string{"Read", "Glob", "Grep", "LS", "NotebookRead", "TodoRead", "TodoWrite"}
 
+// notes are tools that only look after the agent's own list or its own commands.
+var notes = []string{"TodoRead", "TodoWrite", "TaskOutput", "TaskStop", "BashOutput", "KillShell"}
+
+// paths are the members of a reading tool's input that name a place.
+var paths = []string{"file_path", "notebook_path", "path"}
+
+// own reports whether a tool does no more than read the workspace, whose content
+// the agent was given, or look after what is the agent's.
+func own(tool string, fields map[string]json.RawMessage) bool {
+	if slices.Contains(notes, tool) {
+		return true
+	}
+	if !slices.Contains(readers, tool) {
+		return false
+	}
+	for _, key := range paths {
+		raw, ok := fields[key]
+		if !ok {
+			continue
+		}
+		var p string
+		if json.Unmarshal(raw, &p) != nil || p == "" {
+			return false
+		}
+		if !path.IsAbs(p) {
+			p = path.Join(workspace, p)
+		}
+		if p = path.Clean(p); p != workspace && !strings.HasPrefix(p, workspace+"/") {
+			return false
+		}
+	}
+	// A pattern of Glob may lead out by itself.
+	var pattern string
+	if raw, ok := fields["pattern"]; ok && tool == "Glob" {
+		if json.Unmarshal(raw, &pattern) != nil || strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") || strings.Contains(pattern, "..") {
+			return false
+		}
+	}
+	return true
+}
+
 // beyond are the tools whose work happens outside the environment, or that speak
 // to a person.
 var beyond = []string{"WebFetch", "WebSearch", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode"}
@@ -54,11 +96,12 @@ func (r ToolRules) judge(preset ToolPreset, tool string, input json.RawMessage) 
 	if _, ok := toolPresets[preset]; !ok {
 		return leaf(Forbid, "not a tool preset nod knows")
 	}
-	if preset == Careful {
-		return leaf(Ask, "every prompt asks")
-	}
 	fields, err := object(input)
 	switch {
+	case err == nil && own(tool, fields):
+		return leaf(Auto, "reads the workspace, or the agent's own notes")
+	case preset == Careful:
+		return leaf(Ask, "every use of it asks")
 	case err != nil:
 		return leaf(Ask, "the input is not understood: "+err.Error())
 	case tool == "":

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,8 +136,9 @@ func TestToolsByPreset(t *testing.T) {
 		tool                      string
 		careful, balanced, inside policy.Mode
 	}{
-		{"Read", policy.Ask, policy.Auto, policy.Auto},
-		{"Grep", policy.Ask, policy.Auto, policy.Auto},
+		{"Read", policy.Auto, policy.Auto, policy.Auto},
+		{"TaskStop", policy.Auto, policy.Auto, policy.Auto},
+		{"Grep", policy.Auto, policy.Auto, policy.Auto},
 		{"Write", policy.Ask, policy.Ask, policy.Auto},
 		{"Edit", policy.Ask, policy.Ask, policy.Auto},
 		{"NewTool", policy.Ask, policy.Ask, policy.Auto},
@@ -146,7 +148,7 @@ func TestToolsByPreset(t *testing.T) {
 		{"ExitPlanMode", policy.Ask, policy.Ask, policy.Ask},
 		{"", policy.Ask, policy.Ask, policy.Ask},
 	} {
-		for preset, want := range map[policy.ToolPreset]policy.Mode{"": policy.Ask, policy.Careful: tc.careful, policy.Balanced: tc.balanced, policy.InBox: tc.inside} {
+		for preset, want := range map[policy.ToolPreset]policy.Mode{"": tc.careful, policy.Careful: tc.careful, policy.Balanced: tc.balanced, policy.InBox: tc.inside} {
 			if v := policy.Tool(policy.ToolRules{Preset: preset}, tc.tool, in); v.Mode != want {
 				t.Errorf("%q under %q: %s, want %s", tc.tool, preset, v.Mode, want)
 			}
@@ -185,7 +187,7 @@ func FuzzTool(f *testing.F) {
 		for _, preset := range []policy.ToolPreset{policy.Careful, policy.Balanced, policy.InBox, "x"} {
 			v := policy.Tool(policy.ToolRules{Preset: preset}, tool, input)
 			switch {
-			case v.Allows() && (preset == policy.Careful || preset == "x" || !json.Valid(input)):
+			case v.Allows() && (preset == policy.Careful && slices.Contains([]string{"Bash", "Write", "Edit", "WebFetch", ""}, tool) || preset == "x" || !json.Valid(input)):
 				t.Fatalf("%s lets %q run", preset, input)
 			case v.Mode == policy.Forbid && preset != "x":
 				t.Fatalf("%s forbids %q", preset, input)
@@ -200,4 +202,25 @@ func FuzzTool(f *testing.F) {
 			t.Fatalf("lets %q run", input)
 		}
 	})
+}
+
+// Careful lets the agent read what it was given, and nothing beside it.
+func TestCarefulReadsTheWorkspaceAlone(t *testing.T) {
+	for in, want := range map[string]policy.Mode{
+		`{"file_path":"/workspace/a"}`: policy.Auto, `{"file_path":"a/../b"}`: policy.Auto, `{"pattern":"x","path":"."}`: policy.Auto, `{"path":"/workspace"}`: policy.Auto,
+		`{"file_path":"/etc/passwd"}`: policy.Ask, `{"file_path":"../home/agent/x"}`: policy.Ask, `{"file_path":"/workspace/../x"}`: policy.Ask, `{"path":"/workspacex"}`: policy.Ask,
+		`{"file_path":7}`: policy.Ask, `{"file_path":""}`: policy.Ask, `{"file_path":"a","file_path":"/etc/passwd"}`: policy.Ask, `[]`: policy.Ask,
+		`{"notebook_path":"/home/agent/x"}`: policy.Ask,
+	} {
+		for _, tool := range []string{"Read", "Grep", "Glob"} {
+			if v := policy.Tool(policy.ToolRules{}, tool, json.RawMessage(in)); v.Mode != want {
+				t.Errorf("%s %s: %s", tool, in, v.Mode)
+			}
+		}
+	}
+	for _, pattern := range []string{"/etc/*", "~/x", "../*", "a/../../x"} {
+		if v := policy.Tool(policy.ToolRules{}, "Glob", json.RawMessage(`{"pattern":"`+pattern+`"}`)); !v.Asks() {
+			t.Errorf("%s: %s", pattern, v.Mode)
+		}
+	}
 }

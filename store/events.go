@@ -15,7 +15,8 @@ var kinds = map[nod.EventKind]nod.EventTier{
 	nod.EventUsage: nod.Audit, nod.EventInstallation: nod.Audit,
 	nod.EventSession: nod.Transcript, nod.EventMessage: nod.Transcript, nod.EventToolCall: nod.Transcript,
 	nod.EventToolResult: nod.Transcript, nod.EventAgentUsage: nod.Transcript, nod.EventAgentError: nod.Transcript,
-	nod.EventResult: nod.Transcript,
+	nod.EventResult: nod.Transcript, nod.EventDiff: nod.Transcript, nod.EventTestResult: nod.Transcript,
+	nod.EventApproval: nod.Transcript, nod.EventSignedOut: nod.Transcript, nod.EventQuota: nod.Transcript,
 }
 
 // own are the kinds that only the store writes, so that there is exactly one per

@@ -15,17 +15,20 @@ import (
 // MinVersion is the oldest release that the suite was run against.
 const MinVersion = "2.1.332"
 
-// DefaultTools are the built-in tools that a session has. Tools that ask a person
-// through a menu, plan mode, timers, work trees of its own and messages to other
-// sessions are left out.
+// DefaultTools are the built-in tools that a session has. Timers, work trees of its
+// own, messages to other sessions and searches by the vendor are left out.
 func DefaultTools() []string {
-	return []string{"Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read", "Task", "WebFetch", "Write"}
+	return []string{toolQuestion, "Bash", "Edit", "EnterPlanMode", toolPlan, "Glob", "Grep", "NotebookEdit", "Read", "Task", "WebFetch", "Write"}
 }
 
 // DefaultAsk are the tools that are asked about on every use, also where the
-// program would judge a use harmless by itself. Of the rest Read, Glob and Grep
-// are asked about outside the workspace only.
-func DefaultAsk() []string { return []string{"Bash", "Edit", "NotebookEdit", "WebFetch", "Write"} }
+// program would judge a use harmless by itself: all of them, and what they imply,
+// so that no call passes the approver by. The two that put something to a person
+// always ask.
+func DefaultAsk() []string {
+	return []string{"Agent", "Bash", "BashOutput", "Edit", "EnterPlanMode", "Glob", "Grep", "KillShell", "NotebookEdit", "Read", "Task", "TaskOutput",
+		"TaskStop", "WebFetch", "Write"}
+}
 
 // implied are tools that the program adds to the ones asked for.
 var implied = map[string][]string{"Task": {"TaskStop", "TaskOutput", "Agent"}, "Bash": {"TaskStop", "TaskOutput", "BashOutput", "KillShell"}}

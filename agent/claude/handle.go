@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,6 +35,11 @@ func (s *session) handle(l line) {
 		s.answered(l.Response)
 	case "command_lifecycle":
 		s.lifecycle(l)
+	case "rate_limit_event":
+		s.resets = time.Time{}
+		if l.RateLimit != nil && l.RateLimit.Status == "rejected" && l.RateLimit.ResetsAt > 0 {
+			s.resets = time.Unix(l.RateLimit.ResetsAt, 0).UTC()
+		}
 	}
 }
 
@@ -99,11 +105,13 @@ func (s *session) assistant(l line) {
 	for _, b := range l.Message.blocks() {
 		switch {
 		case b.Type == "text" && b.Text != "":
+			s.said = b.Text
 			s.Emit(nod.EventMessage, nod.Message{Text: b.Text})
 		case b.Type == "tool_use":
 			if len(b.Input) == 0 {
 				b.Input = json.RawMessage("{}")
 			}
+			s.called(b)
 			s.Emit(nod.EventToolCall, nod.ToolCall{ID: b.ID, Tool: b.Name, Input: b.Input})
 		}
 	}
@@ -116,7 +124,35 @@ func (s *session) user(l line) {
 	for _, b := range l.Message.blocks() {
 		if b.Type == "tool_result" {
 			s.Emit(nod.EventToolResult, nod.ToolResult{ID: b.ToolUseID, Text: b.text(), IsError: b.IsError})
+			s.ran(l, b)
 		}
+	}
+}
+
+// called remembers of a call what its result does not say again.
+func (s *session) called(b block) {
+	switch b.Name {
+	case toolPlan:
+		s.plans[b.ID] = b.Input
+	case "Bash":
+		var in struct {
+			Command string `json:"command"`
+		}
+		if json.Unmarshal(b.Input, &in) == nil && agent.RunsTests(in.Command) {
+			s.shells[b.ID] = in.Command
+		}
+	}
+}
+
+// ran tells what a call that has ended did.
+func (s *session) ran(l line, b block) {
+	if command, ok := s.shells[b.ToolUseID]; ok && !bytes.Contains(l.ToolResult, []byte(`"backgroundTaskId"`)) {
+		s.Emit(nod.EventTestResult, nod.TestResult{CallID: b.ToolUseID, Command: command, OK: !b.IsError})
+	}
+	delete(s.shells, b.ToolUseID)
+	delete(s.plans, b.ToolUseID)
+	if path, text, ok := l.diff(); ok && !b.IsError {
+		s.Emit(nod.EventDiff, agent.NewDiff(b.ToolUseID, path, text))
 	}
 }
 
@@ -131,9 +167,17 @@ func (s *session) finished(l line) {
 		return
 	}
 	r := l.outcome(s.apiError)
+	if r.Reason == agent.ReasonQuotaExhausted {
+		r.ResetsAt = s.resets
+	}
+	clear(s.shells)
+	clear(s.plans)
 	// The turn is idle only once its events are out: what comes after the end of a
 	// session must not be lost.
 	s.Emit(nod.EventAgentUsage, l.cost())
+	if kind, trouble, ok := agent.Trouble(r); ok {
+		s.Emit(kind, trouble)
+	}
 	s.Emit(nod.EventResult, r)
 	s.Change(func(st *agent.State) {
 		named := l.Messages

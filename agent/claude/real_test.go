@@ -360,21 +360,3 @@ func TestAnOlderClaudeIsRefused(t *testing.T) {
 		t.Errorf("%d requests reached the model", n)
 	}
 }
-
-func TestAQuestionToAPersonIsAnsweredInWords(t *testing.T) {
-	question := map[string]any{"questions": []any{map[string]any{"question": "Which colour?", "header": "Colour", "multiSelect": false,
-		"options": []any{map[string]any{"label": "Blue", "description": "b"}, map[string]any{"label": "Red", "description": "r"}}}}}
-	r := newReal(t, []anthropicmock.Step{call("AskUserQuestion", question), {Text: "done"}})
-	a := r.adapter(t, func(c *claude.Config) { c.Tools = append(claude.DefaultTools(), "AskUserQuestion") })
-	events, result, err := r.play(t, a, nod.AgentSpec{Approve: func(context.Context, nod.ApprovalRequest) nod.ApprovalAnswer {
-		return nod.ApprovalAnswer{Allow: true, Reason: "Blue, please"}
-	}})
-	if err != nil || !result.OK {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if !slices.ContainsFunc(events, func(e nod.Event) bool {
-		return e.Kind == nod.EventToolResult && bytes.Contains(e.Data, []byte("A person answered: Blue, please"))
-	}) {
-		t.Error("the agent was not told the answer")
-	}
-}

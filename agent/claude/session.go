@@ -2,6 +2,8 @@ package claude
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"nod"
 	"nod/agent"
@@ -18,11 +20,16 @@ type session struct {
 
 	// Of the reader's goroutine alone.
 	isInit   bool
-	apiError string // the program's name for the turn's last API error
+	apiError string                     // the program's name for the turn's last API error
+	said     string                     // the agent's last words
+	plans    map[string]json.RawMessage // input of the calls that ask about a plan
+	shells   map[string]string          // command of the open shell calls
+	resets   time.Time                  // when the quota is there again, if that was told
 }
 
 func newSession(cfg Config, spec nod.AgentSpec, proc nod.Process) *session {
-	s := &session{cfg: cfg, spec: spec, initialized: make(chan struct{}), opened: make(chan struct{})}
+	s := &session{cfg: cfg, spec: spec, initialized: make(chan struct{}), opened: make(chan struct{}),
+		plans: map[string]json.RawMessage{}, shells: map[string]string{}}
 	s.Live = agent.NewLive(cfg.Name, cfg.Limits, cfg.Log, spec.Approve, proc, s)
 	return s
 }

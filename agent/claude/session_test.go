@@ -50,7 +50,9 @@ func TestWhateverIsNotAClearAllowDenies(t *testing.T) {
 		"no input":       {canUse("r1", "Bash", `null`), "what would run", nod.ApprovalAnswer{Allow: true}},
 		"array input":    {canUse("r1", "Bash", `[1]`), "what would run", nod.ApprovalAnswer{Allow: true}},
 		"no tool":        {canUse("r1", "", `{}`), "what would run", nod.ApprovalAnswer{Allow: true}},
-		"plan":           {canUse("r1", "ExitPlanMode", `{}`), "plain words", nod.ApprovalAnswer{Allow: true}},
+		"plan":           {canUse("r1", "ExitPlanMode", `{}`), "smaller steps", nod.ApprovalAnswer{Reason: "smaller steps"}},
+		"no questions":   {canUse("r1", "AskUserQuestion", `{"questions":7}`), "plain words", nod.ApprovalAnswer{Allow: true}},
+		"twice the same": {canUse("r1", "AskUserQuestion", `{"questions":[{"question":"A?"},{"question":"A?"}]}`), "plain words", nod.ApprovalAnswer{Allow: true}},
 		"unknown menu":   {strings.Replace(canUse("r1", "New", `{}`), `"subtype"`, `"requires_user_interaction":true,"subtype"`, 1), "plain words", nod.ApprovalAnswer{Allow: true}},
 		"tool is number": {strings.Replace(canUse("r1", "Bash", `{}`), `"Bash"`, `7`, 1), "what would run", nod.ApprovalAnswer{Allow: true}},
 	} {
@@ -93,20 +95,22 @@ func TestOnePromptMoreThanMayWaitIsDenied(t *testing.T) {
 			<-gate
 			return nod.ApprovalAnswer{Allow: true}
 		}, nil)
-		for i := range nod.MaxWaiting + 1 {
+		ended := make(chan struct{})
+		go func() { drain(s); close(ended) }()
+		for i := range agent.MaxPrompts + 1 {
 			f.say(canUse(fmt.Sprintf("r%d", i), "Read", `{"file_path":"/etc/hostname"}`))
 		}
-		if got := f.told(); !strings.Contains(got, fmt.Sprintf(`"request_id":"r%d"`, nod.MaxWaiting)) || !strings.Contains(got, "deny") {
+		if got := f.told(); !strings.Contains(got, fmt.Sprintf(`"request_id":"r%d"`, agent.MaxPrompts)) || !strings.Contains(got, "deny") {
 			t.Errorf("told %s", got)
 		}
 		close(gate)
-		for range nod.MaxWaiting {
+		for range agent.MaxPrompts {
 			if got := f.told(); !strings.Contains(got, "allow") {
 				t.Errorf("told %s", got)
 			}
 		}
 		f.exit(0)
-		drain(s)
+		<-ended
 	})
 }
 

@@ -63,7 +63,7 @@ func (s *session) check(l line) error {
 	if l.Session == "" || s.spec.Session != "" && l.Session != s.spec.Session {
 		return refuse("opened another session than it was asked to resume")
 	}
-	if l.Mode != "default" {
+	if l.Mode != "default" && l.Mode != "plan" { // of the two the second allows less
 		return refuse("is not in its default permission mode")
 	}
 	if l.MCPServers == nil || len(*l.MCPServers) > 0 {

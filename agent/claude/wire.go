@@ -3,6 +3,7 @@ package claude
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"nod"
@@ -20,6 +21,12 @@ type line struct {
 	Message   *message        `json:"message"`
 	Replay    bool            `json:"isReplay"`
 	Tasks     json.RawMessage `json:"tasks"`
+
+	// user
+	ToolResult json.RawMessage `json:"tool_use_result"` // by the tool; text for an error
+
+	// rate_limit_event
+	RateLimit *rateLimit `json:"rate_limit_info"`
 
 	// command_lifecycle
 	CommandUUID string `json:"command_uuid"`
@@ -58,6 +65,25 @@ type line struct {
 	APIStatus      *int                  `json:"api_error_status"`
 	Message1       string                `json:"user_message_uuid"`
 	Messages       []string              `json:"user_message_uuids"`
+}
+
+type rateLimit struct {
+	Status   string `json:"status"`
+	ResetsAt int64  `json:"resetsAt"` // seconds since 1970
+}
+
+// changed is what the tools say that change a file.
+type changed struct {
+	Type    string  `json:"type"` // "create" of a file that was not there
+	Path    string  `json:"filePath"`
+	Content *string `json:"content"`
+	Patch   []struct {
+		OldStart int      `json:"oldStart"`
+		OldLines int      `json:"oldLines"`
+		NewStart int      `json:"newStart"`
+		NewLines int      `json:"newLines"`
+		Lines    []string `json:"lines"`
+	} `json:"structuredPatch"`
 }
 
 type plugin struct {
@@ -173,4 +199,28 @@ func (l line) cost() nod.Usage {
 		u.OutputTokens = agent.AddTokens(u.OutputTokens, m.Output)
 	}
 	return u
+}
+
+// diff is the change of a file that a tool tells of, or false.
+func (l line) diff() (path, text string, ok bool) {
+	var c changed
+	if len(l.ToolResult) == 0 || l.ToolResult[0] != '{' || json.Unmarshal(l.ToolResult, &c) != nil || c.Path == "" {
+		return "", "", false
+	}
+	var out strings.Builder
+	for _, h := range c.Patch {
+		fmt.Fprintf(&out, "@@ -%d,%d +%d,%d @@\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines)
+		for _, line := range h.Lines {
+			out.WriteString(line + "\n")
+		}
+	}
+	if c.Type == "create" && c.Content != nil && *c.Content != "" {
+		lines := strings.SplitAfter(strings.TrimSuffix(*c.Content, "\n"), "\n")
+		fmt.Fprintf(&out, "@@ -0,0 +1,%d @@\n", len(lines))
+		for _, line := range lines {
+			out.WriteString("+" + line)
+		}
+		out.WriteString("\n")
+	}
+	return c.Path, out.String(), out.Len() > 0
 }

@@ -63,7 +63,7 @@ func TestTheCommandLineLeavesNothingToTheWorkspace(t *testing.T) {
 	}
 	got := strings.Join(c.Argv, "|")
 	for _, want := range []string{"/opt/claude|-p|", "|--permission-prompt-tool|stdio|", "|--permission-mode|default|", "|--setting-sources||--settings|", "|--strict-mcp-config|",
-		"|--disable-slash-commands|", "|--resume=" + sessionID, `{"permissions":{"ask":["Bash","Edit","NotebookEdit","WebFetch","Write"]}}`} {
+		"|--disable-slash-commands|", "|--resume=" + sessionID, `{"permissions":{"ask":["Agent","Bash","BashOutput","Edit","EnterPlanMode","Glob","Grep","KillShell","NotebookEdit","Read","Task","TaskOutput","TaskStop","WebFetch","Write"]}}`} {
 		if !strings.Contains(got+"|", want) {
 			t.Errorf("%s is not in %s", want, got)
 		}

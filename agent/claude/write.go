@@ -67,3 +67,24 @@ func newUUID() string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
+
+// allowAnswered answers questions: their input with the answers added.
+func allowAnswered(requestID string, input json.RawMessage, answers map[string]string) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(input, &members); err != nil {
+		return nil, nod.E(nod.Invalid, "the agent's questions are no JSON object", err)
+	}
+	if answers == nil {
+		answers = map[string]string{}
+	}
+	said, err := json.Marshal(answers)
+	if err != nil {
+		return nil, nod.E(nod.Internal, "a line for the agent has no JSON form", err)
+	}
+	members["answers"] = said
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return nil, nod.E(nod.Internal, "a line for the agent has no JSON form", err)
+	}
+	return allow(requestID, whole)
+}

@@ -104,24 +104,39 @@ func (s *session) settle(id json.RawMessage, p params, a nod.ApprovalAnswer) {
 		"input": words("Your use of " + tool + " was denied: " + a.Reason)}, refused)
 }
 
-// question puts questions of the agent to the approver, who answers in words.
+// question puts questions of the agent to the approver. An answer that is not
+// given is none: the agent is told no words of its own.
 func (s *session) question(id json.RawMessage, p params, raw json.RawMessage) {
 	var shown struct {
 		Questions json.RawMessage `json:"questions"`
 	}
-	answers := map[string]any{}
 	if p.Thread != s.ID() || !decode(raw, &shown) || len(p.Questions) == 0 {
-		s.reply(answer(id, map[string]any{"answers": answers}))
+		s.reply(answer(id, map[string]any{"answers": map[string]any{}}))
 		return
 	}
-	r := nod.ApprovalRequest{ID: string(id), CallID: p.ItemID, Tool: toolWords, Input: object("questions", shown.Questions)}
+	r := nod.ApprovalRequest{ID: string(id), CallID: p.ItemID, Kind: nod.RequestQuestion, Tool: toolWords, Input: object("questions", shown.Questions)}
+	for _, q := range p.Questions {
+		asked := nod.AgentQuestion{ID: q.ID, Header: q.Header, Text: q.Text, FreeText: q.Other || len(q.Options) == 0, Secret: q.Secret}
+		for _, o := range q.Options {
+			asked.Options = append(asked.Options, nod.AgentOption{Label: o.Label, Description: o.Description})
+		}
+		r.Questions = append(r.Questions, asked)
+	}
 	s.Ask(r, p.TurnID, func(a nod.ApprovalAnswer) {
-		if a.Reason != "" {
-			for _, q := range p.Questions {
-				answers[q.ID] = map[string]any{"answers": []string{a.Reason}}
+		answers := map[string]any{}
+		for _, q := range p.Questions {
+			if words, ok := a.Answers[q.ID]; ok && a.Allow {
+				answers[q.ID] = map[string]any{"answers": []string{words}}
 			}
 		}
-		s.reply(answer(id, map[string]any{"answers": answers}))
+		answered := func(json.RawMessage, *rpcError) { s.reply(answer(id, map[string]any{"answers": answers})) }
+		if a.Allow || a.Reason == "" {
+			answered(nil, nil)
+			return
+		}
+		// The answer has no room for why there is none: it goes before it.
+		s.ask("turn/steer", map[string]any{"threadId": p.Thread, "expectedTurnId": p.TurnID,
+			"input": words("Your question was not answered: " + a.Reason)}, answered)
 	})
 }
 

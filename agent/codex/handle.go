@@ -3,6 +3,7 @@ package codex
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"nod"
 	"nod/agent"
@@ -13,7 +14,7 @@ import (
 func ignored() []string {
 	return []string{"item/agentMessage/delta", "item/plan/delta", "item/commandExecution/outputDelta", "item/fileChange/outputDelta",
 		"item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded", "item/reasoning/textDelta", "turn/diff/updated",
-		"thread/status/changed", "account/rateLimits/updated", "remoteControl/status/changed"}
+		"thread/status/changed", "remoteControl/status/changed"}
 }
 
 // Line handles one line of the program.
@@ -56,6 +57,11 @@ func (s *session) noted(l line) {
 		var t thread
 		if decode(l.Params, &t) {
 			s.foreign(t.Thread.ID)
+		}
+		return
+	case "account/rateLimits/updated":
+		if decode(l.Params, &p) {
+			s.counts(p)
 		}
 		return
 	case "mcpServer/startupStatus/updated":
@@ -173,7 +179,9 @@ func (s *session) ends(raw json.RawMessage) {
 		}
 		c = &call{}
 	}
-	s.Emit(nod.EventToolResult, i.result(c))
+	r := i.result(c)
+	s.Emit(nod.EventToolResult, r)
+	s.tells(i, c, r)
 	if i.ran(tool) && !(c.allowed && same(c.shown, input)) {
 		s.Fail(refuse("did something that nobody allowed"))
 	}
@@ -182,6 +190,39 @@ func (s *session) ends(raw json.RawMessage) {
 			st.Background, st.Since = left, now()
 		}
 	})
+}
+
+// tells what a call that has ended did.
+func (s *session) tells(i item, c *call, r nod.ToolResult) {
+	if !i.ran(c.tool) {
+		return
+	}
+	if i.Type == "fileChange" {
+		for _, d := range diffs(i.Changes) {
+			s.Emit(nod.EventDiff, agent.NewDiff(i.ID, d.Path, d.Text))
+		}
+		return
+	}
+	var in struct {
+		Command string `json:"command"`
+	}
+	if !decode(c.input, &in) {
+		return
+	}
+	if command := unwrapped(in.Command); agent.RunsTests(command) {
+		s.Emit(nod.EventTestResult, nod.TestResult{CallID: i.ID, Command: command, OK: !r.IsError})
+	}
+}
+
+// counts notes when a quota that is used up is there again.
+func (s *session) counts(p params) {
+	for _, w := range []*window{p.Limits.Primary, p.Limits.Secondary} {
+		if w != nil && w.Used >= 100 && w.ResetsAt > 0 {
+			if at := time.Unix(w.ResetsAt, 0).UTC(); at.After(s.resets) {
+				s.resets = at
+			}
+		}
+	}
 }
 
 // ran reports whether a command or a change, complete as i says, had an effect.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
+	"time"
 
 	"nod"
 	"nod/agent"
@@ -28,10 +29,11 @@ type session struct {
 	halting bool                                       // no turn may go on
 
 	// Of the reader's goroutine alone.
-	used   tokens // the thread's total
-	spent  tokens // of the turn under way
-	models int    // calls of the model in it
-	said   string // the agent's last words in it
+	used   tokens    // the thread's total
+	spent  tokens    // of the turn under way
+	models int       // calls of the model in it
+	said   string    // the agent's last words in it
+	resets time.Time // when the quota is there again, if that was told
 }
 
 // call is one tool call that has begun.

@@ -105,16 +105,19 @@ func TestOtherRequestsOfTheProgramAreRefused(t *testing.T) {
 	})
 }
 
-func TestAQuestionIsAnsweredInWords(t *testing.T) {
-	const ask = `{"method":"item/tool/requestUserInput","id":0,"params":{"threadId":"` + threadID + `","turnId":"` + turnID + `","itemId":"q","questions":[{"id":"colour","question":"Which?"}]}}`
-	for reason, want := range map[string]string{"Blue": `{"id":0,"result":{"answers":{"colour":{"answers":["Blue"]}}}}`, "": `{"id":0,"result":{"answers":{}}}`} {
+func TestAQuestionIsAnsweredByItsID(t *testing.T) {
+	const ask = `{"method":"item/tool/requestUserInput","id":0,"params":{"threadId":"` + threadID + `","turnId":"` + turnID + `","itemId":"q","questions":[{"id":"colour","header":"Colour","question":"Which?","isOther":true,"options":[{"label":"Blue","description":"b"}]},{"id":"size","question":"How big?"}]}}`
+	for want, a := range map[string]nod.ApprovalAnswer{
+		`{"id":0,"result":{"answers":{"colour":{"answers":["Blue"]}}}}`: {Allow: true, Answers: map[string]string{"colour": "Blue", "other": "x"}},
+		`{"id":0,"result":{"answers":{}}}`:                              {Answers: map[string]string{"colour": "Blue"}},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t)
 			s := begin(t, f, func(_ context.Context, r nod.ApprovalRequest) nod.ApprovalAnswer {
-				if r.Tool != "AskUserQuestion" || !strings.Contains(string(r.Input), "Which?") {
+				if q := r.Questions; r.Kind != nod.RequestQuestion || len(q) != 2 || q[0].ID != "colour" || q[0].Text != "Which?" || !q[0].FreeText || q[0].Options[0].Label != "Blue" || !q[1].FreeText {
 					t.Errorf("asked %+v", r)
 				}
-				return nod.ApprovalAnswer{Allow: true, Reason: reason}
+				return a
 			}, nil)
 			f.say(ask)
 			if got := f.told(`"answers"`); got != want {

@@ -141,20 +141,22 @@ func TestOnePromptMoreThanMayWaitIsDeclined(t *testing.T) {
 			<-gate
 			return nod.ApprovalAnswer{Allow: true}
 		}, nil)
-		for i := range nod.MaxWaiting + 1 {
+		ended := make(chan struct{})
+		go func() { drain(s); close(ended) }()
+		for i := range agent.MaxPrompts + 1 {
 			f.say(started(command(fmt.Sprint("c", i), "x", "")), mayRun(fmt.Sprint(i), fmt.Sprint("c", i), "x", ""))
 		}
-		if got := f.told(`"decision"`); got != fmt.Sprintf(`{"id":%d,"result":{"decision":"decline"}}`, nod.MaxWaiting) {
+		if got := f.told(`"decision"`); got != fmt.Sprintf(`{"id":%d,"result":{"decision":"decline"}}`, agent.MaxPrompts) {
 			t.Errorf("told %s", got)
 		}
 		close(gate)
-		for range nod.MaxWaiting {
+		for range agent.MaxPrompts {
 			if got := f.told(`"decision"`); !strings.Contains(got, "accept") {
 				t.Errorf("told %s", got)
 			}
 		}
 		f.exit(0)
-		drain(s)
+		<-ended
 	})
 }
 

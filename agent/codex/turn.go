@@ -37,6 +37,12 @@ func (s *session) conclude(t turn) {
 		r.Text = s.said
 	}
 	s.Emit(nod.EventAgentUsage, nod.Usage{InputTokens: s.spent.Input, OutputTokens: s.spent.Output})
+	if r.Reason == agent.ReasonQuotaExhausted {
+		r.ResetsAt = s.resets
+	}
+	if kind, trouble, ok := agent.Trouble(r); ok {
+		s.Emit(kind, trouble)
+	}
 	s.Emit(nod.EventResult, r)
 	s.mu.Lock()
 	s.turn, s.runs, s.last = "", false, t.ID

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"nod"
 )
@@ -62,16 +63,34 @@ type params struct {
 		Total tokens `json:"total"`
 		Last  tokens `json:"last"`
 	} `json:"tokenUsage"`
+	Limits struct {
+		Primary   *window `json:"primary"`
+		Secondary *window `json:"secondary"`
+	} `json:"rateLimits"`
 }
 
 type question struct {
-	ID string `json:"id"`
+	ID      string `json:"id"`
+	Header  string `json:"header"`
+	Text    string `json:"question"`
+	Other   bool   `json:"isOther"`
+	Secret  bool   `json:"isSecret"`
+	Options []struct {
+		Label       string `json:"label"`
+		Description string `json:"description"`
+	} `json:"options"`
 }
 
 type tokens struct {
 	Total  int64 `json:"totalTokens"`
 	Input  int64 `json:"inputTokens"`
 	Output int64 `json:"outputTokens"`
+}
+
+// window is one of the times that a quota is counted over.
+type window struct {
+	Used     float64 `json:"usedPercent"`
+	ResetsAt int64   `json:"resetsAt"` // seconds since 1970
 }
 
 type turn struct {
@@ -215,4 +234,42 @@ func files(changes json.RawMessage) json.RawMessage {
 		members = append(members, name, json.RawMessage(quote(*c.Diff)))
 	}
 	return object(members...)
+}
+
+// diffs are the changes of files in an item that is complete.
+func diffs(changes json.RawMessage) []nod.Diff {
+	var all []struct {
+		Path string `json:"path"`
+		Kind struct {
+			Type string `json:"type"`
+		} `json:"kind"`
+		Diff string `json:"diff"`
+	}
+	if json.Unmarshal(changes, &all) != nil {
+		return nil
+	}
+	var out []nod.Diff
+	for _, c := range all {
+		mark := map[string]string{"add": "+", "delete": "-"}[c.Kind.Type]
+		if mark == "" { // hunks already
+			out = append(out, nod.Diff{Path: c.Path, Text: c.Diff})
+			continue
+		}
+		var text strings.Builder
+		for line := range strings.Lines(c.Diff) {
+			text.WriteString(mark + line)
+		}
+		out = append(out, nod.Diff{Path: c.Path, Text: text.String()})
+	}
+	return out
+}
+
+// unwrapped is the script in the shell command that the program makes of it:
+// /bin/bash -c 'script'.
+func unwrapped(command string) string {
+	_, script, ok := strings.Cut(command, " -c ")
+	if !ok {
+		return command
+	}
+	return strings.ReplaceAll(strings.Trim(script, `'"`), `'\''`, "'")
 }

@@ -68,6 +68,29 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 		var s nod.SessionOpened
 		ok = read(&s)
 		return "starts", strings.TrimSpace(s.Program + " " + s.Version + " " + s.Model), ok
+	case nod.EventDiff:
+		var d nod.Diff
+		ok = read(&d)
+		return "changes", strings.TrimSpace(d.Path + "\n" + d.Text), ok
+	case nod.EventTestResult:
+		var r nod.TestResult
+		ok = read(&r)
+		if r.OK {
+			return "tests pass", r.Command, ok
+		}
+		return "tests fail", r.Command, ok
+	case nod.EventApproval:
+		var a nod.ApprovalSettled
+		ok = read(&a)
+		return "was " + a.Outcome, strings.TrimSpace(a.Tool + " " + a.Reason), ok
+	case nod.EventSignedOut, nod.EventQuota:
+		var r nod.Trouble
+		ok = read(&r)
+		text = r.Text
+		if !r.ResetsAt.IsZero() {
+			text += " (until " + r.ResetsAt.UTC().Format("2006-01-02 15:04 UTC") + ")"
+		}
+		return "cannot go on", text, ok
 	case nod.EventUsage, nod.EventAgentUsage:
 		var u nod.Usage
 		ok = read(&u)
