@@ -8,6 +8,8 @@ type ActKind string
 const (
 	ActCancel ActKind = "cancel" // end the task; Words say why, or nothing
 	ActSay    ActKind = "say"    // tell the agent Words
+	ActPause  ActKind = "pause"  // end the agent's process, keep its session and environment
+	ActResume ActKind = "resume" // let a paused agent go on; Words are told to it
 )
 
 // ActState is where an act stands.
@@ -44,7 +46,7 @@ func (a Act) Valid() error {
 	switch {
 	case a.ID == "" || a.Task == "":
 		bad = "has no id or no task"
-	case a.Kind != ActCancel && a.Kind != ActSay:
+	case a.Kind != ActCancel && a.Kind != ActSay && a.Kind != ActPause && a.Kind != ActResume:
 		bad = "is of an unknown kind"
 	case a.Kind == ActSay && a.Words == "":
 		bad = "says nothing"

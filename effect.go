@@ -146,4 +146,19 @@ type Push struct {
 	Click    string `json:"click"`
 	Priority int    `json:"priority"` // 1 (min) to 5 (max), as ntfy defines them
 	Tag      string `json:"tag,omitempty"`
+
+	// Sequence names the push on the phone: a later one with the same name takes its
+	// place, where the server knows of that (ntfy 2.16 and later).
+	Sequence string `json:"sequence,omitempty"`
+	Second   bool   `json:"second,omitempty"` // through the second channel
+	Closed   bool   `json:"closed,omitempty"` // nothing waits any more
+}
+
+// Telling is the occasion on which a phone is told of a decision. The zero value is
+// that it was opened.
+type Telling struct {
+	Reminder int  // of which reminder, 1, 2, …; 0 is none
+	Second   bool // through the second channel, once nobody looked
+	Closed   bool // it is answered, expired or superseded
+	Together bool // of several at once: all that wait for the task
 }

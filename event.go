@@ -31,10 +31,12 @@ const (
 	EventDecisionOpened  EventKind = "decision.opened"
 	EventDecisionClosed  EventKind = "decision.closed"  // answered, expired or superseded
 	EventDecisionAllowed EventKind = "decision.allowed" // by one of several passkeys that must
+	EventDecisionSeen    EventKind = "decision.seen"    // a signed-in person opened its page
 	EventActWanted       EventKind = "act.wanted"       // a person told nod to do something
 	EventActFinished     EventKind = "act.finished"
 	EventActRefused      EventKind = "act.refused"
 	EventAnswerRefused   EventKind = "decision.answer_refused"
+	EventAnswerRepeated  EventKind = "decision.answer_repeated"
 	EventRevision        EventKind = "revision.state"
 	EventEffectIntended  EventKind = "effect.intended"
 	EventEffectOutcome   EventKind = "effect.outcome"

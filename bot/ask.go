@@ -3,12 +3,10 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"nod"
 )
-
-// notifyKey begins the key of the push that tells of a decision; its id follows.
-const notifyKey = "notify/"
 
 // ask opens a decision about input on a task and returns its id.
 func (b *Bot) ask(ctx context.Context, task string, d nod.Decision, input string) (string, error) {
@@ -66,7 +64,7 @@ func (b *Bot) open(c *nod.Case, ch *nod.Change, build func(nod.Task) (nod.Decisi
 			return err
 		}
 	}
-	return b.intend(c, ch, nod.EffectNotify, notifyKey+d.ID, "", b.cfg.Push(d, c.Task))
+	return b.phone(c, ch, notifyKey+d.ID, d, nod.Telling{}, time.Time{})
 }
 
 // failure makes the question that a failure leaves: try again or give up.

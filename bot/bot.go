@@ -28,13 +28,17 @@ type Config struct {
 	LeaseTime    time.Duration            // of a delivery; default 1 min
 	Attempts     int                      // processes started for one run before a person is asked; default 3
 	Neutralize   func(text string) string // makes untrusted text safe to post on GitHub; required
-	Push         func(d nod.Decision, t nod.Task) nod.Push
-	Link         func(task string) string // page of a task
-	RetryAfter   func(err error) (time.Duration, bool)
-	Observe      func(verb string, d time.Duration) // may be nil
-	Now          func() time.Time
-	Rand         io.Reader // default crypto/rand
-	Log          *slog.Logger
+	// Push words what a phone is told of d, which has no id when w is of all that waits.
+	Push          func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push
+	RemindAfter   time.Duration            // until the first reminder of what nobody opened; each next one waits twice as long; default 3 min
+	Reminders     int                      // how many there are at most; none when 0
+	SecondChannel bool                     // a push goes through it when RemindAfter has passed
+	Link          func(task string) string // page of a task
+	RetryAfter    func(err error) (time.Duration, bool)
+	Observe       func(verb string, d time.Duration) // may be nil
+	Now           func() time.Time
+	Rand          io.Reader // default crypto/rand
+	Log           *slog.Logger
 }
 
 // RepoSettings is how one repository is worked on.
@@ -63,7 +67,8 @@ type Ports struct {
 	Environments Environments
 	Agents       Agents
 	Parse        Parser
-	Acts         Acts // may be nil: nobody tells the bot anything unasked
+	Acts         Acts   // may be nil: nobody tells the bot anything unasked
+	Sights       Sights // may be nil: nobody is reminded
 	Preflight    Preflight
 	Effects      map[nod.EffectKind]Performer
 }
@@ -76,6 +81,7 @@ type Bot struct {
 	arrived chan struct{} // rung when a delivery may be due
 	decided chan struct{} // rung when an effect may be due
 
+	pace     pace
 	life     context.Context // of the current Run; what outlives a request descends from it
 	mu       sync.Mutex
 	tasks    map[string]bool // tasks that have a conductor goroutine
@@ -111,7 +117,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		cfg.TriggerLabel = "nod"
 	}
 	for d, def := range map[*time.Duration]time.Duration{&cfg.Tick: time.Second, &cfg.SweepEvery: 5 * time.Minute,
-		&cfg.DecisionTime: nod.ApprovalDeadline, &cfg.LeaseTime: time.Minute} {
+		&cfg.DecisionTime: nod.ApprovalDeadline, &cfg.LeaseTime: time.Minute, &cfg.RemindAfter: 3 * time.Minute} {
 		if *d <= 0 {
 			*d = def
 		}
@@ -139,7 +145,7 @@ func (b *Bot) Run(ctx context.Context) error {
 	if err := b.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop, b.actLoop} {
+	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop, b.actLoop, b.tellLoop} {
 		b.wg.Go(func() { loop(ctx) })
 	}
 	<-ctx.Done()

@@ -177,7 +177,7 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 	return bot.New(bot.Config{Host: "github.com", Agents: []string{"fake"}, Environments: filepath.Join(k.Dir, "env"), Now: time.Now, Log: log,
 		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Labels: []string{"bot"}}},
 		LeaseTime: time.Second, Tick: 50 * time.Millisecond, Neutralize: github.Neutralize, Attempts: 10,
-		Push:       func(nod.Decision, nod.Task) nod.Push { return nod.Push{} },
+		Push:       func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} },
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
 	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, GitHub: client, Git: crashGit{git, k}, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +74,12 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 		}
 		return
 	}
+	if held, err := b.ration(ctx, c, e); held || err != nil {
+		if err != nil && ctx.Err() == nil {
+			b.log.Error("hold a push back", "effect", e.Key, "err", err)
+		}
+		return
+	}
 	begun := e.Attempt > 0
 	if err := b.Queues.BeginEffect(ctx, &e); err != nil {
 		if nod.CodeOf(err) != nod.Conflict && ctx.Err() == nil {
@@ -132,7 +137,13 @@ func moot(c nod.Case, e nod.Effect) string {
 			return "the task has ended"
 		}
 	case nod.EffectNotify:
-		if d, ok := find(c, strings.TrimPrefix(e.Key, notifyKey)); ok && d.State != nod.DecisionOpen {
+		id, closes := pushOf(e.Key)
+		d, ok := find(c, id)
+		switch {
+		case closes:
+		case id == "" && !c.Blocked():
+			return "nothing waits any more"
+		case ok && d.State != nod.DecisionOpen:
 			return "the decision is closed"
 		}
 	}

@@ -48,6 +48,13 @@ type Acts interface {
 	FinishAct(ctx context.Context, id string, state nod.ActState, note string) error
 }
 
+// Sights tell what people have looked at.
+type Sights interface {
+	// Unseen returns the open decisions that fewer people have opened than must allow
+	// them, oldest first.
+	Unseen(ctx context.Context) ([]nod.Decision, error)
+}
+
 // GitHub is what the bot reads there. Writes are effects.
 type GitHub interface {
 	// Standing resolves an actor's tier. It never fails: what cannot be resolved

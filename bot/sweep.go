@@ -45,6 +45,7 @@ func (b *Bot) recover(ctx context.Context) error {
 			}
 		}
 		b.conduct(ctx, t.ID)
+		b.retract(ctx, t.ID)
 	}
 	return nil
 }

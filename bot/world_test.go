@@ -18,6 +18,7 @@ import (
 
 	"nod"
 	"nod/bot"
+	"nod/notify"
 	"nod/policy"
 	"nod/store"
 )
@@ -48,6 +49,8 @@ type world struct {
 	refuses  []string         // by preflight
 	files    []nod.FileChange // of the prepared result
 	settings func(*bot.RepoSettings)
+	change   func(*bot.Config)
+	phone    bot.Performer // sends pushes in the world's place
 
 	mu                 sync.Mutex
 	issues             map[int]*nod.Issue
@@ -108,19 +111,27 @@ func (w *world) start() {
 	if w.settings != nil {
 		w.settings(&set)
 	}
-	b, err := bot.New(bot.Config{
+	cfg := bot.Config{
 		Host: repo.Host, Agents: []string{"fake", "other"}, Environments: filepath.Join(w.dir, "env"), Now: time.Now, Log: w.log(),
 		Repos: map[string]bot.RepoSettings{repo.Key(): set},
 		Tick:  w.tick, Neutralize: func(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") },
-		Push: func(d nod.Decision, t nod.Task) nod.Push {
-			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID}
+		Push: func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push {
+			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID, Closed: w.Closed}
 		},
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
-		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
-	}, bot.Ports{Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w,
+		RetryAfter: notify.RetryAfter,
+	}
+	if w.change != nil {
+		w.change(&cfg)
+	}
+	var phone bot.Performer = performer{w}
+	if w.phone != nil {
+		phone = w.phone
+	}
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
-			nod.EffectOpenPR: performer{w}, nod.EffectNotify: performer{w}, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}}})
+			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

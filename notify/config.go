@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"nod"
 )
@@ -30,7 +31,9 @@ var topicPattern = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
 type Config struct {
 	URL   string       // base of the ntfy server; https, or http on loopback
 	Topic nod.Secret   // at least 20 random characters of A-Z a-z 0-9 - _
-	Token nod.Secret   // optional access token
+	Token nod.Secret   // optional access token; or
+	User  string       // an account's name, with its
+	Pass  nod.Secret   // password
 	HTTP  *http.Client // nil means one of its own; redirects are never followed
 	Log   *slog.Logger // nil discards
 }
@@ -40,6 +43,8 @@ type Publisher struct {
 	root  string
 	topic nod.Secret
 	token nod.Secret
+	user  string
+	pass  nod.Secret
 	http  *http.Client
 	log   *slog.Logger
 }
@@ -53,24 +58,44 @@ func New(c Config) (*Publisher, error) {
 	if err := checkTopic(c.Topic.Reveal()); err != nil {
 		return nil, err
 	}
-	for _, r := range c.Token.Reveal() {
-		if r <= ' ' || r > '~' {
-			return nil, invalid("the ntfy token holds a character that no token has", "is there a line break in its file?")
-		}
+	if err := checkToken(c.Token); err != nil {
+		return nil, err
 	}
-	own := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
-	if c.HTTP != nil {
-		*own = *c.HTTP
+	if (c.User == "") != c.Pass.Empty() || c.User != "" && !c.Token.Empty() {
+		return nil, invalid("ntfy takes a token, or a user and a password", "")
+	}
+	if strings.ContainsFunc(c.User+c.Pass.Reveal(), unicode.IsControl) || strings.Contains(c.User, ":") {
+		return nil, invalid("the ntfy user or password holds a character that neither has", "is there a line break in the password's file?")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Publisher{root: root, topic: c.Topic, token: c.Token, user: c.User, pass: c.Pass, http: client(c.HTTP), log: c.Log}, nil
+}
+
+// client is given, or one of its own, with a time-out and without redirects: those
+// would carry topic and token to where nobody configured.
+func client(given *http.Client) *http.Client {
+	own := &http.Client{}
+	if given != nil {
+		*own = *given
+	} else {
+		own.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
 	if own.Timeout == 0 {
 		own.Timeout = timeout
 	}
-	// A redirect would carry topic and token to where nobody configured.
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	return own
+}
+
+func checkToken(token nod.Secret) error {
+	for _, r := range token.Reveal() {
+		if r <= ' ' || r > '~' {
+			return invalid("the token holds a character that no token has", "is there a line break in its file?")
+		}
 	}
-	return &Publisher{root: root, topic: c.Topic, token: c.Token, http: own, log: c.Log}, nil
+	return nil
 }
 
 // Close gives up idle connections. The publisher can still be used.

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"nod"
@@ -9,8 +10,9 @@ import (
 
 // What ntfy's priorities are used for.
 const (
+	silent = 1 // shown where nobody is disturbed
 	calm   = 3 // the default: sound, no more
-	urgent = 4 // an agent stands still until it is answered
+	urgent = 4 // an agent stands still until it is answered, often against a clock
 )
 
 // title is the whole of what a push says about its cause.
@@ -32,31 +34,56 @@ var title = map[nod.Cause]string{
 	nod.CauseEffectUnknown:  "Did this happen?",
 }
 
-// ask is what a push wants of its reader, and the ntfy tag that shows as a sign.
-var ask = map[nod.DecisionKind]struct{ words, tag string }{
-	nod.Question: {"waits for your answer.", "question"},
-	nod.Approval: {"waits for your approval.", "raised_hand"},
-	nod.Review:   {"waits for your review.", "eyes"},
+// presses are the causes that ring louder: an agent waits, or nothing goes on until
+// its owner has done something.
+var presses = map[nod.Cause]bool{
+	nod.CauseTool: true, nod.CausePlan: true, nod.CauseAgentQuestion: true, nod.CauseEgressHost: true, nod.CauseFeatureSource: true,
+	nod.CauseAgentMayRun: true, nod.CauseAuthExpired: true, nod.CauseQuotaExhausted: true,
 }
 
-// ForDecision is the push that tells of d. Every word comes from a fixed list;
-// of d and t it takes the kind, the cause and the ids, and of those only letters
-// and digits. publicURL is where the answer page is.
-func ForDecision(d nod.Decision, t nod.Task, publicURL string) nod.Push {
-	p := nod.Push{
-		Title: title[d.Cause], Click: strings.TrimRight(publicURL, "/") + "/d/" + url.PathEscape(plain(d.ID)),
-		Priority: calm, Tag: ask[d.Kind].tag,
-	}
+// ask is what a push wants of its reader, and the ntfy tag that shows as a sign.
+var ask = map[nod.DecisionKind]struct{ words, tag string }{
+	nod.Question: {"your answer", "question"},
+	nod.Approval: {"your approval", "raised_hand"},
+	nod.Review:   {"your review", "eyes"},
+}
+
+// over is how a push says that nothing waits any more.
+var over = map[nod.DecisionState]string{
+	nod.DecisionAnswered: "Answered", nod.DecisionExpired: "Ran out of time", nod.DecisionSuperseded: "No longer needed",
+}
+
+// Tell is the push that tells of d, on the occasion w. Every word comes from a
+// fixed list; of d and t it takes the kind, the cause, the state and the ids, and of
+// those only letters and digits. publicURL is where the answer page is.
+func Tell(d nod.Decision, t nod.Task, w nod.Telling, publicURL string) nod.Push {
+	page, task := strings.TrimRight(publicURL, "/"), "Task "+plain(t.Short())
+	p := nod.Push{Title: title[d.Cause], Click: page + "/d/" + url.PathEscape(plain(d.ID)), Priority: calm, Tag: ask[d.Kind].tag,
+		Second: w.Second, Closed: w.Closed}
 	if p.Title == "" {
 		p.Title = "Something waits for you"
 	}
-	words := ask[d.Kind].words
-	if words == "" {
-		words = "waits for you."
+	wanted := ask[d.Kind].words
+	if wanted == "" {
+		wanted = "you"
 	}
-	p.Message = "Task " + plain(t.Short()) + " " + words
-	if d.Blocking && d.Kind != nod.Review {
+	if d.Blocking && presses[d.Cause] {
 		p.Priority = urgent
+	}
+	if w.Together {
+		p.Title, p.Click, p.Tag, wanted = "Several things wait for you", page+"/t/"+url.PathEscape(plain(t.ID)), "bell", "more than one answer"
+		p.Priority = urgent
+	}
+	switch {
+	case w.Closed:
+		p.Message, p.Priority, p.Tag = task+": nothing to do any more.", silent, "white_check_mark"
+		if p.Title = over[d.State]; p.Title == "" {
+			p.Title = "Nothing waits any more"
+		}
+	case w.Reminder > 0:
+		p.Message = task + " still waits for " + wanted + ". Reminder " + strconv.Itoa(w.Reminder) + "."
+	default:
+		p.Message = task + " waits for " + wanted + "."
 	}
 	return p
 }

@@ -6,7 +6,8 @@
 // names, tokens or anything else that an agent or an outsider chose, because a
 // push passes through other people's servers and lights up on a locked screen.
 //
-// Delivery is at least once. An effect that was begun before a crash is sent
-// again, since ntfy cannot be asked whether a message with a given content was
-// published: a second ring is harmless, a missing one is not.
+// Delivery is at least once. A push that was begun and has no outcome, because of a
+// crash or a lost answer, is looked for among what the server still keeps, where it
+// may be read; otherwise it is sent again: a second ring is harmless, a missing one
+// is not.
 package notify

@@ -36,15 +36,17 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// refusal makes an error of an answer that is not 200. Only numbers of the answer
-// go into it: its text was written by someone else.
-func refusal(resp *http.Response, answer []byte) error {
+// refusal makes an error of an answer that is not a success of noun. Only numbers
+// of the answer go into it: its text was written by someone else. Nothing but a
+// push that breaks the rules is Invalid: whatever the other side has against it can
+// be mended there or in the configuration.
+func refusal(noun string, resp *http.Response, answer []byte) error {
 	var said struct {
 		Code int `json:"code"`
 	}
-	cause := fmt.Errorf("ntfy server answered %d", resp.StatusCode)
+	cause := fmt.Errorf("%s answered %d", noun, resp.StatusCode)
 	if json.Unmarshal(answer, &said) == nil && said.Code != 0 {
-		cause = fmt.Errorf("%w, ntfy code %d", cause, said.Code)
+		cause = fmt.Errorf("%w, code %d", cause, said.Code)
 	}
 	if after, ok := parseRetryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date")); ok {
 		cause = &later{after, cause}
@@ -52,23 +54,23 @@ func refusal(resp *http.Response, answer []byte) error {
 	e := &nod.Error{Err: cause}
 	switch s := resp.StatusCode; {
 	case s == http.StatusTooManyRequests:
-		e.Code, e.Msg = nod.RateLimited, "the ntfy server wants fewer messages"
+		e.Code, e.Msg = nod.RateLimited, noun+" wants fewer messages"
 	case s == http.StatusUnauthorized:
-		e.Code, e.Msg, e.Hint = nod.Unauthenticated, "the ntfy server does not know the token", "renew the access token in the file that ntfy.token_file names"
+		e.Code, e.Msg, e.Hint = nod.Unauthenticated, noun+" does not know who sends", "renew what the configuration's token or password file holds"
 	case s == http.StatusForbidden:
-		e.Code, e.Msg, e.Hint = nod.Forbidden, "the ntfy server does not let this token write to the topic", "give it write access: ntfy access USER TOPIC write-only"
+		e.Code, e.Msg, e.Hint = nod.Forbidden, noun+" does not let this sender write", "for ntfy: ntfy access USER TOPIC read-write"
 	case s == http.StatusRequestEntityTooLarge:
-		e.Code, e.Msg = nod.TooLarge, "the ntfy server finds the message too large"
+		e.Code, e.Msg = nod.TooLarge, noun+" finds the message too large"
 	case s >= 300 && s < 400:
-		e.Code, e.Msg, e.Hint = nod.Invalid, "the ntfy server sends elsewhere, which is not followed", "set ntfy.url to where it leads"
+		e.Code, e.Msg, e.Hint = nod.Failed, noun+" sends elsewhere, which is not followed", "configure where it leads"
 	case s == http.StatusNotFound || s == http.StatusMethodNotAllowed:
-		e.Code, e.Msg, e.Hint = nod.Invalid, "there is no ntfy server at this address", "set ntfy.url to the root of one"
+		e.Code, e.Msg, e.Hint = nod.Failed, noun+" is not at this address", "is its url in the configuration right?"
 	case s >= 500 || s == http.StatusRequestTimeout:
-		e.Code, e.Msg = nod.Unavailable, "the ntfy server is in trouble"
+		e.Code, e.Msg = nod.Unavailable, noun+" is in trouble"
 	case s >= 400:
-		e.Code, e.Msg = nod.Invalid, "the ntfy server refused the message"
+		e.Code, e.Msg = nod.Failed, noun+" refused the message"
 	default: // 1xx and 2xx that mean something else than published
-		e.Code, e.Msg = nod.Unavailable, "the ntfy server answered with something else than a message"
+		e.Code, e.Msg = nod.Unavailable, noun+" answered with something else than a message"
 	}
 	return e
 }

@@ -103,7 +103,7 @@ func (w *wire) publisher(t *testing.T, change func(*Config)) *Publisher {
 	return p
 }
 
-var hello = nod.Push{Title: "Allow a tool?", Message: "Task t3f9a12c waits for your approval.", Click: "https://nod.test/d/d01", Priority: 4, Tag: "raised_hand"}
+var hello = nod.Push{Title: "Allow a tool?", Message: "Task t3f9a12c waits for your approval.", Click: "https://nod.test/d/d01", Priority: 4, Tag: "raised_hand", Sequence: "d01"}
 
 func TestPublishIsWhatNtfyExpects(t *testing.T) {
 	w := newWire(t)
@@ -151,9 +151,9 @@ func TestFaultsOfTheServerBecomeCodes(t *testing.T) {
 		"unknown token":        {ntfytest.Fault{Status: 401, Code: 40101}, nod.Unauthenticated, 0},
 		"no access":            {ntfytest.Fault{Status: 403, Code: 40301}, nod.Forbidden, 0},
 		"too large":            {ntfytest.Fault{Status: 413}, nod.TooLarge, 0},
-		"not found":            {ntfytest.Fault{Status: 404}, nod.Invalid, 0},
-		"redirect":             {ntfytest.Fault{Status: 307, Location: "/elsewhere"}, nod.Invalid, 0},
-		"bad request":          {ntfytest.Fault{Status: 400}, nod.Invalid, 0},
+		"not found":            {ntfytest.Fault{Status: 404}, nod.Failed, 0},
+		"redirect":             {ntfytest.Fault{Status: 307, Location: "/elsewhere"}, nod.Failed, 0},
+		"bad request":          {ntfytest.Fault{Status: 400}, nod.Failed, 0},
 		"no content":           {ntfytest.Fault{Status: 204}, nod.Unavailable, 0},
 		"another page":         {ntfytest.Fault{Status: 200, Body: "<html>hello</html>"}, nod.Unavailable, 0},
 		"another event":        {ntfytest.Fault{Status: 200, Body: `{"id":"abc","event":"open","topic":"` + topic + `"}`}, nod.Unavailable, 0},
@@ -279,31 +279,73 @@ func TestPushThatNodNeverMakesIsNotSent(t *testing.T) {
 	}
 }
 
-func TestPerformerSendsTheIntentAndSendsAgainAfterACrash(t *testing.T) {
+// TestLostAnswerIsLookedForBeforeItIsSentAgain: a push whose answer broke off is
+// found among what the server keeps; one that never arrived is not.
+func TestLostAnswerIsLookedForBeforeItIsSentAgain(t *testing.T) {
 	w := newWire(t)
-	p := Performer{w.publisher(t, nil)}
-	intent, err := json.Marshal(hello)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := nod.Effect{Kind: nod.EffectNotify, Intent: intent}
-	outcome, err := p.Perform(t.Context(), nod.Task{}, e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sent Sent
-	if err := json.Unmarshal(outcome, &sent); err != nil || sent.ID != w.Messages(topic)[0].ID {
-		t.Errorf("outcome %s, %v", outcome, err)
+	p := Performer{First: w.publisher(t, nil), Now: time.Now}
+	e := effect(t, hello)
+	w.Fail(ntfytest.Fault{Status: 500}, ntfytest.Fault{Truncate: true})
+	if _, err := p.Perform(t.Context(), nod.Task{}, e); nod.CodeOf(err) != nod.Unavailable {
+		t.Fatalf("refused: %v", err)
 	}
 	if outcome, err := p.Lookup(t.Context(), nod.Task{}, e); outcome != nil || err != nil {
-		t.Errorf("Lookup = %s, %v", outcome, err)
+		t.Errorf("never arrived: %s, %v", outcome, err)
 	}
-	w.Fail(ntfytest.Fault{Status: 429, RetryAfter: "5"})
-	if _, err := p.Perform(t.Context(), nod.Task{}, e); nod.CodeOf(err) != nod.RateLimited {
+	if _, err := p.Perform(t.Context(), nod.Task{}, e); nod.CodeOf(err) != nod.Unavailable {
+		t.Fatalf("broken off: %v", err)
+	}
+	outcome, err := p.Lookup(t.Context(), nod.Task{}, e)
+	var sent Sent
+	if err != nil || json.Unmarshal(outcome, &sent) != nil || sent.ID != w.Messages(topic)[0].ID {
+		t.Errorf("arrived: %s, %v", outcome, err)
+	}
+	for name, change := range map[string]func(*nod.Push){
+		"reminder": func(p *nod.Push) { p.Message += " Reminder 1." }, "other link": func(p *nod.Push) { p.Click += "0" },
+		"other name": func(p *nod.Push) { p.Sequence = "d02" }, "other title": func(p *nod.Push) { p.Title = "Answered" },
+	} {
+		other := hello
+		change(&other)
+		if outcome, err := p.Lookup(t.Context(), nod.Task{}, effect(t, other)); outcome != nil || err != nil {
+			t.Errorf("%s: taken for sent: %s, %v", name, outcome, err)
+		}
+	}
+	// Who may only write cannot look, and then sends again.
+	blind := Performer{First: w.publisher(t, func(c *Config) { c.Token = nod.NewSecret("tk_another") }), Now: time.Now}
+	if outcome, err := blind.Lookup(t.Context(), nod.Task{}, e); outcome != nil || err != nil {
+		t.Errorf("blind: %s, %v", outcome, err)
+	}
+}
+
+func effect(t *testing.T, p nod.Push) nod.Effect {
+	t.Helper()
+	intent, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nod.Effect{Kind: nod.EffectNotify, Intent: intent, CreatedAt: time.Now()}
+}
+
+func TestPerformerSendsThroughTheChannelThatIsNamed(t *testing.T) {
+	first, second := newWire(t), newWire(t)
+	p := Performer{First: first.publisher(t, nil), Second: second.publisher(t, nil), Now: time.Now}
+	push := hello
+	for _, push.Second = range []bool{false, true} {
+		outcome, err := p.Perform(t.Context(), nod.Task{}, effect(t, push))
+		var sent Sent
+		if err != nil || json.Unmarshal(outcome, &sent) != nil || sent.ID == "" {
+			t.Errorf("outcome %s, %v", outcome, err)
+		}
+	}
+	if first.requests() != 1 || second.requests() != 1 {
+		t.Errorf("%d and %d requests", first.requests(), second.requests())
+	}
+	first.Fail(ntfytest.Fault{Status: 429, RetryAfter: "5"})
+	if _, err := p.Perform(t.Context(), nod.Task{}, effect(t, hello)); nod.CodeOf(err) != nod.RateLimited {
 		t.Errorf("limited: %v", err)
 	}
 	for name, e := range map[string]nod.Effect{
-		"kind":   {Kind: nod.EffectPush, Intent: intent},
+		"kind":   {Kind: nod.EffectPush, Intent: effect(t, hello).Intent},
 		"intent": {Kind: nod.EffectNotify, Intent: json.RawMessage("[]")},
 		"empty":  {Kind: nod.EffectNotify, Intent: json.RawMessage("{}")},
 	} {
@@ -311,8 +353,61 @@ func TestPerformerSendsTheIntentAndSendsAgainAfterACrash(t *testing.T) {
 			t.Errorf("%s: performed", name)
 		}
 	}
-	if _, err := (Performer{}).Lookup(t.Context(), nod.Task{}, e); nod.CodeOf(err) != nod.Unsupported {
-		t.Errorf("without a publisher: %v", err)
+	if _, err := (Performer{}).Lookup(t.Context(), nod.Task{}, effect(t, hello)); nod.CodeOf(err) != nod.Unsupported {
+		t.Errorf("without a channel: %v", err)
+	}
+	p.Second = nil
+	if _, err := p.Perform(t.Context(), nod.Task{}, effect(t, push)); nod.CodeOf(err) != nod.Invalid {
+		t.Errorf("without a second channel: %v", err)
+	}
+}
+
+// TestAccountInPlaceOfAToken: a self-hosted server may know users only.
+func TestAccountInPlaceOfAToken(t *testing.T) {
+	server := ntfytest.New(ntfytest.Config{User: "nod", Pass: "correct horse"})
+	web := httptest.NewServer(server)
+	defer web.Close()
+	defer server.Close()
+	send := func(c Config) error {
+		c.URL, c.Topic = web.URL, nod.NewSecret(topic)
+		p, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		_, err = p.Send(t.Context(), hello)
+		return err
+	}
+	if err := send(Config{User: "nod", Pass: nod.NewSecret("correct horse")}); err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct {
+		config Config
+		want   nod.Code
+	}{
+		"wrong password": {Config{User: "nod", Pass: nod.NewSecret("wrong")}, nod.Unauthenticated},
+		"nobody":         {Config{}, nod.Forbidden},
+		"no password":    {Config{User: "nod"}, nod.Invalid},
+		"no user":        {Config{Pass: nod.NewSecret("x")}, nod.Invalid},
+		"both":           {Config{User: "nod", Pass: nod.NewSecret("x"), Token: nod.NewSecret("tk_x")}, nod.Invalid},
+		"line break":     {Config{User: "nod", Pass: nod.NewSecret("x\n")}, nod.Invalid},
+	} {
+		if err := send(c.config); nod.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// TestTitlesAreUTF8: what a phone shows is what was meant, in any script.
+func TestTitlesAreUTF8(t *testing.T) {
+	w := newWire(t)
+	p := w.publisher(t, nil)
+	push := nod.Push{Title: "Darf ein Agent hier arbeiten? ¿Seguro? 本当に", Message: "Aufgabe t1 – “wartet” 🙋", Priority: 3}
+	if _, err := p.Send(t.Context(), push); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Messages(topic)[0]; got.Title != push.Title || got.Message != push.Message {
+		t.Errorf("arrived as %q, %q", got.Title, got.Message)
 	}
 }
 

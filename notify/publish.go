@@ -38,6 +38,7 @@ type publication struct {
 	Priority int      `json:"priority"`
 	Tags     []string `json:"tags,omitempty"`
 	Actions  []action `json:"actions,omitempty"`
+	Sequence string   `json:"sequence_id,omitempty"` // ntfy 2.16 and later; unknown to older ones
 }
 
 type action struct {
@@ -48,13 +49,14 @@ type action struct {
 }
 
 // Send publishes p and returns the id that the server gave it. Its errors are
-// Invalid for a push that breaks the rules, RateLimited (see RetryAfter) or
-// Unavailable when it is worth trying again, and anything else when it is not.
+// Invalid for a push that breaks the rules, which will never be sent; anything else
+// is worth trying again: RateLimited (see RetryAfter) and Unavailable by itself, the
+// rest once the server or the configuration was mended.
 func (p *Publisher) Send(ctx context.Context, push nod.Push) (id string, err error) {
 	if err := check(push); err != nil {
 		return "", err
 	}
-	m := publication{Topic: p.topic.Reveal(), Title: push.Title, Message: push.Message, Click: push.Click, Priority: push.Priority}
+	m := publication{Topic: p.topic.Reveal(), Title: push.Title, Message: push.Message, Click: push.Click, Priority: push.Priority, Sequence: push.Sequence}
 	if m.Priority == 0 {
 		m.Priority = calm
 	}
@@ -73,9 +75,7 @@ func (p *Publisher) Send(ctx context.Context, push nod.Push) (id string, err err
 		return "", nod.E(nod.Internal, "the push cannot be requested", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if !p.token.Empty() {
-		req.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	}
+	p.authorize(req)
 	resp, err := p.http.Do(req)
 	if err != nil {
 		return "", nod.E(nod.Unavailable, "the ntfy server cannot be reached", err)
@@ -83,7 +83,7 @@ func (p *Publisher) Send(ctx context.Context, push nod.Push) (id string, err err
 	defer func() { _ = resp.Body.Close() }() // everything worth reading was read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerCap+1))
 	if resp.StatusCode != http.StatusOK {
-		return "", refusal(resp, answer)
+		return "", refusal(server, resp, answer)
 	}
 	if err != nil {
 		return "", nod.E(nod.Unavailable, "the ntfy server's answer broke off", err)
@@ -94,6 +94,18 @@ func (p *Publisher) Send(ctx context.Context, push nod.Push) (id string, err err
 	}
 	p.log.DebugContext(ctx, "push sent", "id", id, "priority", m.Priority)
 	return id, nil
+}
+
+// server is what errors call the other side.
+const server = "the ntfy server"
+
+func (p *Publisher) authorize(req *http.Request) {
+	switch {
+	case !p.token.Empty():
+		req.Header.Set("Authorization", "Bearer "+p.token.Reveal())
+	case p.user != "":
+		req.SetBasicAuth(p.user, p.pass.Reveal())
+	}
 }
 
 // published reads the id from the answer to a publish, which echoes the message.
@@ -120,7 +132,7 @@ func (p *Publisher) published(answer []byte) (string, error) {
 	return m.ID, nil
 }
 
-// check refuses what ForDecision never makes: control characters, other links
+// check refuses what Tell never makes: control characters, other links
 // than http, lengths beyond the caps.
 func check(p nod.Push) error {
 	switch {
@@ -130,6 +142,8 @@ func check(p nod.Push) error {
 		return invalid("the push has a priority that ntfy does not know", "")
 	case p.Tag != "" && !tagPattern.MatchString(p.Tag):
 		return invalid("the push has a tag that ntfy does not know", "")
+	case p.Sequence != "" && !topicPattern.MatchString(p.Sequence):
+		return invalid("the push has a name that ntfy does not take", "")
 	}
 	if p.Click == "" {
 		return nil

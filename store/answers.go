@@ -9,12 +9,15 @@ import (
 	"nod"
 )
 
-// Refused is the Data of EventAnswerRefused: an answer that was not taken.
+// Refused is the Data of EventAnswerRefused, an answer that was not taken, and of
+// EventAnswerRepeated, one that changed nothing.
 type Refused struct {
 	Decision string   `json:"decision"`
 	Answer   string   `json:"answer"`
-	Code     nod.Code `json:"code"`
+	Code     nod.Code `json:"code,omitempty"`
 	Why      string   `json:"why"`
+	// Passkey is that of the session an unproven answer came from.
+	Passkey string `json:"passkey,omitempty"`
 }
 
 // RecordAnswer records a verified answer in one transaction: the challenge is
@@ -72,7 +75,7 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	switch d.State {
 	case nod.DecisionAnswered:
 		if a.Answer == d.Answer {
-			return nil, nil
+			return nil, t.repeated(*d, a)
 		}
 		return no(nod.Conflict, d.AnsweredBy.Show()+" answered "+d.Answer+" at "+d.AnsweredAt.Format(time.RFC3339))
 	case nod.DecisionExpired:
@@ -96,7 +99,7 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	if several := d.Approvals > 1 && a.Answer == nod.Allow; several && a.By.Kind != nod.ActorPasskey {
 		return no(nod.Forbidden, "this decision is allowed by several passkeys, and the host is none")
 	} else if several && d.Approved(a.By.Passkey) {
-		return nil, nil // the same again
+		return nil, t.repeated(*d, a)
 	}
 	next, kind, err := answered(*d, a, t.now)
 	if err != nil {
@@ -131,6 +134,11 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	}
 	*d = next
 	return nil, t.audit(d.Task, kind, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+}
+
+// repeated records an answer that was given before.
+func (t *txn) repeated(d nod.Decision, a nod.Answer) error {
+	return t.audit(d.Task, nod.EventAnswerRepeated, a.By, d.CommitSHA, Refused{Decision: d.ID, Answer: t.s.redact.text(a.Answer), Why: "it was given before"})
 }
 
 // answered is what a leaves of d: an answer, or one more that has allowed it

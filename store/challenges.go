@@ -72,7 +72,7 @@ func (t *txn) consume(id string) (*nod.Challenge, error) {
 // sweep forgets what has expired.
 func (t *txn) sweep() error {
 	for _, query := range []string{`DELETE FROM challenges WHERE expires_at <= ?`, `DELETE FROM enrolments WHERE expires_at <= ?`,
-		`DELETE FROM sessions WHERE expires_at <= ?`} {
+		`DELETE FROM sessions WHERE expires_at <= ?`, `DELETE FROM taps WHERE expires_at <= ?`} {
 		if _, err := t.exec(query, t.now.UnixMilli()); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ var kinds = map[nod.EventKind]nod.EventTier{
 // change of state and none without.
 var own = map[nod.EventKind]bool{
 	nod.EventTaskCreated: true, nod.EventTaskState: true, nod.EventRunState: true, nod.EventEnvironment: true,
-	nod.EventDecisionOpened: true, nod.EventDecisionClosed: true, nod.EventDecisionAllowed: true, nod.EventActWanted: true, nod.EventActFinished: true, nod.EventActRefused: true, nod.EventAnswerRefused: true, nod.EventRevision: true,
+	nod.EventDecisionOpened: true, nod.EventDecisionClosed: true, nod.EventDecisionAllowed: true, nod.EventActWanted: true, nod.EventActFinished: true, nod.EventActRefused: true, nod.EventAnswerRefused: true, nod.EventAnswerRepeated: true, nod.EventDecisionSeen: true, nod.EventRevision: true,
 	nod.EventEffectIntended: true, nod.EventEffectOutcome: true, nod.EventPasskeyEnrolled: true,
 	nod.EventPasskeyRevoked: true, nod.EventPurged: true,
 }

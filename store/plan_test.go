@@ -26,6 +26,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"chain head":    headQuery,
 		"open of a run": roomQuery,
 		"task of issue": taskOfQuery,
+		"unseen":        unseenQuery,
 	} {
 		args := make([]any, 12)
 		for i := range args {

@@ -4,7 +4,7 @@ CREATE TABLE acts (
     n          INTEGER PRIMARY KEY,
     id         TEXT    NOT NULL UNIQUE CHECK (id <> ''),
     task       TEXT    NOT NULL REFERENCES tasks (id),
-    kind       TEXT    NOT NULL CHECK (kind IN ('cancel', 'say')),
+    kind       TEXT    NOT NULL CHECK (kind IN ('cancel', 'say', 'pause', 'resume')),
     words      TEXT    NOT NULL,
     actor      TEXT    NOT NULL CHECK (json_valid(actor)),
     state      TEXT    NOT NULL CHECK (state IN ('wanted', 'done', 'refused')),
@@ -263,6 +263,13 @@ CREATE TABLE sessions (
     expires_at   INTEGER NOT NULL
 , idle_ms INTEGER NOT NULL DEFAULT 900000 CHECK (idle_ms > 0)) STRICT;
 
+CREATE TABLE sights (
+    decision TEXT    NOT NULL REFERENCES decisions (id),
+    passkey  TEXT    NOT NULL REFERENCES passkeys (id),
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (decision, passkey)
+) STRICT, WITHOUT ROWID;
+
 CREATE TRIGGER streams_are_kept BEFORE DELETE ON streams
     BEGIN SELECT RAISE(ABORT, 'a sequence number is never reused'); END;
 
@@ -273,6 +280,12 @@ CREATE TRIGGER streams_never_go_back BEFORE UPDATE ON streams
 CREATE TABLE streams (
     stream   TEXT    NOT NULL PRIMARY KEY CHECK (stream <> ''),
     last_seq INTEGER NOT NULL CHECK (last_seq > 0)
+) STRICT;
+
+CREATE TABLE taps (
+    token_digest TEXT    NOT NULL PRIMARY KEY CHECK (token_digest <> ''),
+    expires_at   INTEGER NOT NULL,
+    tapped_at    INTEGER
 ) STRICT;
 
 CREATE TABLE tasks (

@@ -62,7 +62,24 @@ type AuthorConfig struct {
 type NtfyConfig struct {
 	URL   string `json:"url"`        // required, the server's base
 	Topic string `json:"topic_file"` // required; at least 20 random characters
-	Token string `json:"token_file"` // optional access token
+	Token string `json:"token_file"` // optional access token; or
+	User  string `json:"user"`       // an account of the server, with its
+	Pass  string `json:"password_file"`
+
+	RemindAfter string `json:"remind_after"` // until the first reminder of what nobody opened, each next one after twice that; default "3m"
+	Reminders   *int   `json:"reminders"`    // at most so many, 0 to 9; default 2
+	// Second is told once nobody opened a decision within remind_after.
+	Second *SecondConfig `json:"second"`
+}
+
+// SecondConfig is another way to the same person: an ntfy topic, or a webhook.
+type SecondConfig struct {
+	URL     string `json:"url"`        // with topic_file: base of an ntfy server; default that of the first
+	Topic   string `json:"topic_file"` // at least 20 random characters
+	Webhook string `json:"webhook_file"`
+	Token   string `json:"token_file"` // optional, of either
+	User    string `json:"user"`       // of the ntfy server
+	Pass    string `json:"password_file"`
 }
 
 // AgentConfig is one agent program.
@@ -158,6 +175,13 @@ func (c *Config) defaults() {
 	set(&c.TriggerLabel, "nod")
 	set(&c.SigningKey, filepath.Join(c.StateDir, "signing_key"))
 	set(&c.DecisionTime, nod.ApprovalDeadline.String())
+	set(&c.Ntfy.RemindAfter, "3m")
+	if c.Ntfy.Reminders == nil {
+		c.Ntfy.Reminders = new(2)
+	}
+	if c.Ntfy.Second != nil && c.Ntfy.Second.Topic != "" {
+		set(&c.Ntfy.Second.URL, c.Ntfy.URL)
+	}
 	for i := range c.Repos {
 		if c.Author.Email != "" {
 			set((*string)(&c.Repos[i].Sign), string(nod.SignSSH))
@@ -188,6 +212,12 @@ func (c Config) check() error {
 		return errors.New("state_dir must be an absolute path")
 	case c.Ntfy.URL == "" || c.Ntfy.Topic == "":
 		return errors.New("ntfy.url and ntfy.topic_file are required")
+	case *c.Ntfy.Reminders < 0 || *c.Ntfy.Reminders > 9:
+		return errors.New("ntfy.reminders is not from 0 to 9")
+	case c.Ntfy.Second != nil && (c.Ntfy.Second.Topic == "") == (c.Ntfy.Second.Webhook == ""):
+		return errors.New("ntfy.second takes a topic_file or a webhook_file")
+	case c.Ntfy.Second != nil && c.Ntfy.Second.Webhook != "" && c.Ntfy.Second.URL != "":
+		return errors.New("ntfy.second.url goes with topic_file; a webhook's address is in webhook_file")
 	case len(c.Repos) == 0:
 		return errors.New("repos is empty")
 	case c.MemoryMiB < 0 || c.PIDs < 0:
@@ -203,6 +233,9 @@ func (c Config) check() error {
 	}
 	if d, err := time.ParseDuration(c.DecisionTime); err != nil || d <= 0 {
 		return fmt.Errorf("decision_time is not a duration such as \"10m\": %q", c.DecisionTime)
+	}
+	if d, err := time.ParseDuration(c.Ntfy.RemindAfter); err != nil || d < time.Second {
+		return fmt.Errorf("ntfy.remind_after is not a duration such as \"3m\": %q", c.Ntfy.RemindAfter)
 	}
 	if err := c.Runtime.check(); err != nil {
 		return err

@@ -34,6 +34,8 @@ type secrets struct {
 	webhook    []nod.Secret
 	topic      nod.Secret
 	token      nod.Secret
+	pass       nod.Secret
+	second     secondSecrets
 	agents     []nod.Secret
 }
 
@@ -50,21 +52,16 @@ func readSecrets(c Config) (secrets, error) {
 		}
 		s.webhook = append(s.webhook, key)
 	}
-	if s.topic, err = secretFile(c.Ntfy.Topic); err != nil {
-		return s, fmt.Errorf("ntfy.topic_file: %w", err)
-	}
-	if c.Ntfy.Token != "" {
-		if s.token, err = secretFile(c.Ntfy.Token); err != nil {
-			return s, fmt.Errorf("ntfy.token_file: %w", err)
-		}
-	}
-	return s, nil
+	err = s.readPush(c.Ntfy)
+	return s, err
 }
 
 func (s secrets) all() []nod.Secret {
 	all := append([]nod.Secret{s.privateKey, s.topic}, s.webhook...)
-	if !s.token.Empty() {
-		all = append(all, s.token)
+	for _, v := range []nod.Secret{s.token, s.pass, s.second.topic, s.second.webhook, s.second.token, s.second.pass} {
+		if !v.Empty() {
+			all = append(all, v)
+		}
 	}
 	return append(all, s.agents...)
 }
@@ -117,7 +114,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	if err != nil {
 		return nil, err
 	}
-	publisher, err := notify.New(notify.Config{URL: c.Ntfy.URL, Topic: p.secrets.topic, Token: p.secrets.token, Log: p.log})
+	first, second, err := channels(c, p.secrets, p.log)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +124,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, func() error { page.Close(); return nil })
-	if err := s.conductor(host, git, publisher); err != nil {
+	if err := s.conductor(host, git, notify.Performer{First: first, Second: second, Now: time.Now}); err != nil {
 		return nil, err
 	}
 	receiver, err := webhooks.New(webhooks.Config{Secrets: p.secrets.webhook, Accept: doorbell{s.store, s.bot}, AppID: c.GitHub.AppID,
@@ -185,7 +182,7 @@ func (s *system) git(self github.Identity) (*hostgit.Git, error) {
 }
 
 // conductor makes the bot.
-func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publisher) error {
+func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer) error {
 	c := s.config
 	repos := map[string]bot.RepoSettings{}
 	for _, r := range c.Repos {
@@ -206,23 +203,28 @@ func (s *system) conductor(host string, git *hostgit.Git, publisher *notify.Publ
 	if err != nil {
 		return nod.E(nod.Invalid, "decision_time is not a duration", err)
 	}
+	remind, err := time.ParseDuration(c.Ntfy.RemindAfter)
+	if err != nil {
+		return nod.E(nod.Invalid, "ntfy.remind_after is not a duration", err)
+	}
 	dir := filepath.Join(c.StateDir, "environments")
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	s.bot, err = bot.New(bot.Config{
 		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: dir, Neutralize: github.Neutralize,
 		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)),
-		Push:       func(d nod.Decision, t nod.Task) nod.Push { return notify.ForDecision(d, t, public) },
+		Push:        func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push { return notify.Tell(d, t, w, public) },
+		RemindAfter: remind, Reminders: *c.Ntfy.Reminders, SecondChannel: phone.Second != nil,
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, Acts: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github,
+		Ledger: s.store, Queues: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
 			nod.EffectReact: s.github.Reactions(), nod.EffectReply: s.github.Replies(),
-			nod.EffectPush: pushes{ssh: git.Pusher(), github: s.github.Commits(git)}, nod.EffectNotify: notify.Performer{Publisher: publisher},
+			nod.EffectPush: pushes{ssh: git.Pusher(), github: s.github.Commits(git)}, nod.EffectNotify: phone,
 		},
 	})
 	return err

@@ -15,6 +15,7 @@ type Fault struct {
 	Body       string // instead of ntfy's error body; with Status 200, instead of the message
 	Hang       bool   // never answer: until the client goes or the server is closed
 	Truncate   bool   // keep the message, and break the answer off in its middle
+	Slow       bool   // keep the message, and answer as Hang does
 }
 
 // Fail makes the next publishes go wrong, one fault each, in this order.
@@ -38,11 +39,7 @@ func (s *Server) nextFault() Fault {
 // before answers in the server's place when f says so.
 func (f Fault) before(w http.ResponseWriter, r *http.Request, done <-chan struct{}) bool {
 	if f.Hang {
-		select {
-		case <-r.Context().Done():
-		case <-done:
-		}
-		hangUp(w) // no answer at all, not even an empty one
+		f.hang(w, r, done)
 		return true
 	}
 	if f.Status == 0 {
@@ -64,6 +61,15 @@ func (f Fault) before(w http.ResponseWriter, r *http.Request, done <-chan struct
 	w.WriteHeader(f.Status)
 	_, _ = w.Write(body) // the client may have gone
 	return true
+}
+
+// hang gives no answer at all, not even an empty one.
+func (f Fault) hang(w http.ResponseWriter, r *http.Request, done <-chan struct{}) {
+	select {
+	case <-r.Context().Done():
+	case <-done:
+	}
+	hangUp(w)
 }
 
 // truncate promises the whole answer and sends half of it.

@@ -25,6 +25,9 @@ type Message struct {
 	Tags     []string `json:"tags,omitempty"`
 	Click    string   `json:"click,omitempty"`
 	Actions  []Action `json:"actions,omitempty"`
+	// Sequence names a message: a later one with the same name takes its place on the
+	// phone. Without one it is the message's own id (ntfy 2.16).
+	Sequence string `json:"sequence_id,omitempty"`
 }
 
 // Action is a button of a push.
@@ -88,7 +91,7 @@ func readHeaders(topic string, r *http.Request) (Message, *problem) {
 		return Message{}, p
 	}
 	m := Message{Topic: topic, Message: strings.TrimSpace(string(body)),
-		Title: param(r, "x-title", "title", "ti", "t"), Click: param(r, "x-click", "click")}
+		Title: param(r, "x-title", "title", "ti", "t"), Sequence: param(r, "x-sequence-id", "sequence-id", "sid"), Click: param(r, "x-click", "click")}
 	if s := param(r, "x-priority", "priority", "prio", "p"); s != "" {
 		if m.Priority, p = priority(s); p != nil {
 			return Message{}, p
@@ -186,6 +189,8 @@ func (m *Message) settle(id string, now, expires int64) *problem {
 		return bad(40011, "invalid message: message must be UTF-8 encoded")
 	case m.Priority < 0 || m.Priority > 5:
 		return bad(40007, "invalid request: priority invalid")
+	case m.Sequence != "" && !topicPattern.MatchString(m.Sequence):
+		return bad(40049, "invalid request: sequence ID invalid")
 	case len(m.Tags) > maxTags || len(m.Actions) > maxActions:
 		return bad(40018, "invalid request: too many tags or actions")
 	}

@@ -66,8 +66,15 @@ func (s *Server) phoneHTML(w http.ResponseWriter, _ *http.Request) {
 	messages := s.Messages(s.cfg.Topic)
 	slices.Reverse(messages)
 	var list []push
-	for _, m := range messages[:min(shown, len(messages))] {
-		list = append(list, show(m))
+	newer := map[string]bool{}
+	for _, m := range messages {
+		if len(list) == shown {
+			break
+		}
+		if m.Sequence == "" || !newer[m.Sequence] {
+			list = append(list, show(m))
+		}
+		newer[m.Sequence] = true
 	}
 	var b bytes.Buffer
 	if err := phonePage.Execute(&b, list); err != nil {

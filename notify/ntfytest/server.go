@@ -16,6 +16,8 @@ import (
 type Config struct {
 	Topic string // what /phone shows; empty means that there is no /phone
 	Token string // when set, needed to publish and to subscribe
+	User  string // when set, this account may do both as well, with its
+	Pass  string // password
 
 	Keep        int              // messages per topic; 0 means 200
 	Keepalive   time.Duration    // between keepalive events; 0 means 45 s, as ntfy
@@ -145,6 +147,10 @@ func (s *Server) publish(w http.ResponseWriter, r *http.Request, m Message, p *p
 		return
 	}
 	s.cfg.Log.Debug("push received", "id", m.ID, "priority", m.Priority)
+	if fault.Slow {
+		fault.hang(w, r, s.done)
+		return
+	}
 	if fault.Truncate {
 		truncate(w, m)
 		return
@@ -175,16 +181,24 @@ func (s *Server) topic(name string) (*topic, *problem) {
 	return t, nil
 }
 
-// authorize takes "Bearer TOKEN" and Basic with the token as password, as ntfy does.
+// authorize takes "Bearer TOKEN", Basic with the token as password, and Basic with
+// the account and its password, as ntfy does.
 func (s *Server) authorize(r *http.Request) *problem {
-	if s.cfg.Token == "" {
+	if s.cfg.Token == "" && s.cfg.User == "" {
 		return nil
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		if _, token, ok = r.BasicAuth(); !ok {
+		var user string
+		if user, token, ok = r.BasicAuth(); !ok {
 			return bad(40301, "forbidden")
 		}
+		if s.cfg.User != "" && user == s.cfg.User && subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Pass)) == 1 {
+			return nil
+		}
+	}
+	if s.cfg.Token == "" {
+		return bad(40101, "unauthorized")
 	}
 	if subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token)) != 1 {
 		return bad(40101, "unauthorized")

@@ -31,6 +31,8 @@ type Store interface {
 	OpenDecisions(ctx context.Context) ([]nod.Decision, error)
 	ExpireDecisions(ctx context.Context) ([]nod.Decision, error)
 	RecordAnswer(ctx context.Context, a nod.Answer) (nod.Decision, error)
+	See(ctx context.Context, decision, passkey string) error
+	Unseen(ctx context.Context) ([]nod.Decision, error)
 
 	Passkeys(ctx context.Context) ([]nod.Passkey, error)
 	CreateEnrolment(ctx context.Context, e nod.Enrolment) error
@@ -67,7 +69,7 @@ func Run(t *testing.T, open Open) {
 		name string
 		run  func(*testing.T, Open)
 	}{
-		{"Changes", changes}, {"Coupling", coupling}, {"Decisions", decisions}, {"Answers", answers}, {"Effects", effects},
+		{"Changes", changes}, {"Coupling", coupling}, {"Decisions", decisions}, {"Answers", answers}, {"Sights", sights}, {"Effects", effects},
 		{"Deliveries", deliveries}, {"Events", events}, {"Passkeys", passkeys}, {"Redaction", redaction}, {"Model", model},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
