@@ -36,6 +36,7 @@ type Case struct {
 	Revision    *Revision    // the latest
 	Decisions   []Decision   // of the task, oldest first
 	Effects     []Effect     // of the task, oldest first
+	Usage       Usage        // of all its runs together
 }
 
 // Open returns the open decisions of c.

@@ -35,6 +35,7 @@ const (
 	CauseReadyToPush    Cause = "ready_to_push"
 	CauseAgentMayRun    Cause = "agent_may_run"
 	CauseEffectUnknown  Cause = "effect_unknown"
+	CauseRework         Cause = "rework" // words that nobody trusted wrote, or another try, would put an agent to work again
 )
 
 // The answers that nod itself understands. A question's options are answers too.

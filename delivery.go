@@ -73,19 +73,31 @@ type Occurrence struct {
 	CommentBody  string         `json:"comment_body,omitempty"` // untrusted
 	Merged       bool           `json:"merged,omitempty"`
 	HeadRef      string         `json:"head_ref,omitempty"`
-	Repos        []Repo         `json:"repos,omitempty"`   // installation kinds: added
-	Removed      []Repo         `json:"removed,omitempty"` // installation kinds: taken away
-	At           time.Time      `json:"at"`                // by GitHub's clock
+	HeadSHA      string         `json:"head_sha,omitempty"`
+	ReviewID     int64          `json:"review_id,omitempty"`    // of both kinds of review events
+	ReviewState  string         `json:"review_state,omitempty"` // ReviewSubmitted: approved, changes_requested or commented
+	SuiteID      int64          `json:"suite_id,omitempty"`     // CheckSuiteCompleted
+	Conclusion   string         `json:"conclusion,omitempty"`   // CheckSuiteCompleted, in GitHub's words
+	Forced       bool           `json:"forced,omitempty"`       // BranchMoved: commits went away
+	Repos        []Repo         `json:"repos,omitempty"`        // installation kinds: added
+	Removed      []Repo         `json:"removed,omitempty"`      // installation kinds: taken away
+	At           time.Time      `json:"at"`                     // by GitHub's clock
 }
 
 // OccurrenceKind names the kinds nod acts on.
 type OccurrenceKind string
 
 const (
-	IssueLabeled        OccurrenceKind = "issues.labeled"
-	IssueUnlabeled      OccurrenceKind = "issues.unlabeled"
-	IssueClosed         OccurrenceKind = "issues.closed"
-	CommentCreated      OccurrenceKind = "issue_comment.created"
-	PullRequestClosed   OccurrenceKind = "pull_request.closed"
-	InstallationChanged OccurrenceKind = "installation"
+	IssueLabeled      OccurrenceKind = "issues.labeled"
+	IssueUnlabeled    OccurrenceKind = "issues.unlabeled"
+	IssueClosed       OccurrenceKind = "issues.closed"
+	CommentCreated    OccurrenceKind = "issue_comment.created"
+	PullRequestClosed OccurrenceKind = "pull_request.closed"
+	// A review is submitted with any number of comments, each of which is reported by
+	// itself as well. All of these are one thing that happened: their ReviewID is the same.
+	ReviewSubmitted      OccurrenceKind = "pull_request_review.submitted"
+	ReviewCommentCreated OccurrenceKind = "pull_request_review_comment.created"
+	CheckSuiteCompleted  OccurrenceKind = "check_suite.completed"
+	BranchMoved          OccurrenceKind = "push" // a branch was pushed to, or deleted: then HeadSHA is empty
+	InstallationChanged  OccurrenceKind = "installation"
 )

@@ -44,7 +44,8 @@ const (
 	EffectSwapLabel     EffectKind = "swap_label"     // set one label, remove another
 	EffectPush          EffectKind = "push"           // branch to an approved SHA
 	EffectOpenPR        EffectKind = "open_pull_request"
-	EffectNotify        EffectKind = "notify" // a Push to the phone
+	EffectCheckRun      EffectKind = "check_run" // nod's own check on a published commit
+	EffectNotify        EffectKind = "notify"    // a Push to the phone
 )
 
 // Effect is one act on the outside world. It is written as an intent in the
@@ -132,10 +133,28 @@ type OpenPullRequest struct {
 	Head  string `json:"head"` // branch
 	Base  string `json:"base"` // branch
 	SHA   string `json:"sha"`  // what head must point at
-	Draft bool   `json:"draft,omitempty"`
+	// Number is the pull request that is there already; its texts stay as they are. 0
+	// opens one.
+	Number int  `json:"number,omitempty"`
+	Draft  bool `json:"draft,omitempty"`
 
 	Reviewers []string `json:"reviewers,omitempty"` // logins, or org/team
 	Labels    []string `json:"labels,omitempty"`
+}
+
+// CheckRun is the intent of EffectCheckRun: the one check run called nod on a commit,
+// made or brought up to date. The outcome is a CheckRunOutcome.
+type CheckRun struct {
+	SHA        string `json:"sha"`
+	Conclusion string `json:"conclusion,omitempty"` // success or neutral; empty while work is under way
+	Title      string `json:"title"`
+	Summary    string `json:"summary"` // Markdown
+	Link       string `json:"link"`
+}
+
+// CheckRunOutcome says which check run now says so.
+type CheckRunOutcome struct {
+	ID int64 `json:"id"`
 }
 
 // Push is what a phone is told: a short id, a kind and a link, never issue text,

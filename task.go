@@ -78,7 +78,8 @@ type Task struct {
 	Branch       string    `json:"branch"`           // head branch, under nod/
 	Approved     bool      `json:"approved"`         // may start: by verdict or by an answered untrusted_start
 	Briefing     string    `json:"briefing"`         // what the next run is told first: a retry's or a rework's reason
-	Reason       string    `json:"reason,omitempty"` // why it failed or was cancelled
+	Rework       string    `json:"rework,omitempty"` // what was asked for that no run has been told of yet; a task in review goes back to work for it
+	Reason       string    `json:"reason,omitempty"` // why it failed or was cancelled, or what is odd about its branch now
 	CommentID    int64     `json:"comment_id,omitempty"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`

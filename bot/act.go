@@ -67,9 +67,19 @@ func (b *Bot) pass(ctx context.Context, a nod.Act) (string, error) {
 		if c.Task.Done() {
 			return false, nod.E(nod.Conflict, "the task is "+string(c.Task.State), nil)
 		}
-		c.Task.Briefing = strings.TrimSpace(c.Task.Briefing + "\n\nThe maintainer says: " + a.Words)
+		remember(c, "The maintainer says: "+a.Words)
 		ch.Tasks = append(ch.Tasks, &c.Task)
 		return true, nil
 	})
 	return "no agent is listening: kept for its next start", err
+}
+
+// remember keeps words for the task's next start: of the run that is under way, or of
+// another one, for which a task in review goes back to work.
+func remember(c *nod.Case, words string) {
+	if c.Run != nil && c.Run.Done() {
+		c.Task.Rework = join(c.Task.Rework, words)
+		return
+	}
+	c.Task.Briefing = join(c.Task.Briefing, words)
 }

@@ -48,8 +48,11 @@ type RepoSettings struct {
 	Check  []string // command run in the environment for the prepared SHA; empty means none
 	Egress []string // hosts the environment may reach
 	Draft  bool     // open pull requests as drafts
-	Sign   nod.SignMode
-	Rules  policy.Rules
+	// CIAttempts is how many times red checks on GitHub put the agent to work again
+	// before an owner is asked; 0 takes the default of 2, a negative one always asks.
+	CIAttempts int
+	Sign       nod.SignMode
+	Rules      policy.Rules
 	// Approvals is how many different passkeys must allow a decision of a cause.
 	Approvals map[nod.Cause]int
 	// Protect is what is done about files that guard the repository.
@@ -70,6 +73,7 @@ type Ports struct {
 	Acts         Acts   // may be nil: nobody tells the bot anything unasked
 	Sights       Sights // may be nil: nobody is reminded
 	Preflight    Preflight
+	Feedback     Feedback
 	Effects      map[nod.EffectKind]Performer
 }
 
@@ -101,14 +105,14 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil:
+	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil || p.Feedback == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {
 		return nil, nod.E(nod.Invalid, "the bot lacks "+missing, nil)
 	}
 	for _, kind := range []nod.EffectKind{nod.EffectStatusComment, nod.EffectSwapLabel, nod.EffectPush, nod.EffectOpenPR, nod.EffectNotify,
-		nod.EffectReact, nod.EffectReply} {
+		nod.EffectReact, nod.EffectReply, nod.EffectCheckRun} {
 		if p.Effects[kind] == nil {
 			return nil, nod.E(nod.Invalid, "the bot has no performer for "+string(kind), nil)
 		}

@@ -57,12 +57,25 @@ func (b *Bot) command(ctx context.Context, set RepoSettings, o nod.Occurrence, d
 	}
 	r := &receipt{delivery: d, effects: []*nod.Effect{reaction}}
 	note := ""
+	t, err := b.taskAt(ctx, o.Repo, o.Issue)
+	if err != nil && nod.CodeOf(err) != nod.NotFound {
+		return "", err
+	}
+	inReview := err == nil && t.State == nod.TaskReadyForReview
 	switch cmd.Verb {
 	case nod.VerbRun, nod.VerbRetry:
+		if inReview {
+			note, err = b.again(ctx, set, o, r, t, who, cmd.Arg)
+			break
+		}
 		note, err = b.accept(ctx, set, o, r)
 	case nod.VerbCancel:
 		note, err = b.withdraw(ctx, o, r, "cancelled by a comment", nod.TaskQueued, nod.TaskRunning, nod.TaskAwaitingGuidance, nod.TaskReadyForReview)
 	case nod.VerbSay:
+		if inReview && strings.TrimSpace(cmd.Arg) != "" {
+			note, err = b.again(ctx, set, o, r, t, who, cmd.Arg)
+			break
+		}
 		note, err = b.say(ctx, o, r, cmd.Arg)
 	case nod.VerbStatus:
 		note, err = b.restate(ctx, o, r)
@@ -183,7 +196,7 @@ func (b *Bot) say(ctx context.Context, o nod.Occurrence, r *receipt, words strin
 		e := nod.NewEvent(c.Task.ID, nod.Transcript, nod.EventMessage, o.Sender, nod.Message{Text: words})
 		ch.Events = append(ch.Events, &e)
 		if session == nil {
-			c.Task.Briefing = strings.TrimSpace(c.Task.Briefing + "\n\n" + words)
+			remember(c, words)
 			ch.Tasks = append(ch.Tasks, &c.Task)
 		}
 		return true, nil

@@ -89,6 +89,8 @@ func (b *Bot) step(ctx context.Context, c nod.Case) (bool, error) {
 			return true, b.unblock(c, ch)
 		})
 		return true, err
+	case c.Task.State == nod.TaskReadyForReview:
+		return b.followUp(ctx, c)
 	case c.Task.State != nod.TaskRunning:
 		return false, nil
 	}

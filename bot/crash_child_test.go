@@ -181,10 +181,10 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
 	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, GitHub: client, Git: crashGit{git, k}, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
-		Preflight: client, Effects: map[nod.EffectKind]bot.Performer{
+		Preflight: client, Feedback: client, Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: crashPerformer{client.StatusComments(), k, "comment"}, nod.EffectSwapLabel: crashPerformer{client.SwapLabels(), k, "label"},
 			nod.EffectPush: crashPerformer{push, k, "push"}, nod.EffectOpenPR: crashPerformer{client.OpenPulls(), k, "pull request"},
-			nod.EffectNotify: nothing{}, nod.EffectReact: nothing{}, nod.EffectReply: nothing{}}})
+			nod.EffectCheckRun: crashPerformer{client.CheckRuns(), k, "check"}, nod.EffectNotify: nothing{}, nod.EffectReact: nothing{}, nod.EffectReply: nothing{}}})
 }
 
 // crashHTTP dies around each request that changes something.

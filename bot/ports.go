@@ -70,6 +70,15 @@ type GitHub interface {
 	Delivered(ctx context.Context, t nod.Task, r nod.Revision) (nod.Delivered, error)
 }
 
+// Feedback is what is said on GitHub about what was published.
+type Feedback interface {
+	// Review reads a submitted review of pull request number with all its comments,
+	// or NotFound.
+	Review(ctx context.Context, t nod.Task, number int, id int64) (nod.PullReview, error)
+	// FailedChecks reads the checks that are red for a commit, but for nod's own.
+	FailedChecks(ctx context.Context, t nod.Task, sha string) ([]nod.FailedCheck, error)
+}
+
 // Preflight looks for what would refuse a result, before any work on it starts.
 type Preflight interface {
 	// Preflight returns one sentence for each thing that would, none when nothing

@@ -64,6 +64,9 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 			ch.Revisions = append(ch.Revisions, c.Revision)
 		}
 		pinned := ready
+		if c.Revision != nil { // new commits go to the pull request that is there
+			pinned.PullRequest = c.Revision.PullRequest
+		}
 		c.Revision = &pinned
 		ch.Revisions = append(ch.Revisions, &pinned)
 		ch.Blobs = append(ch.Blobs, diff)

@@ -28,6 +28,8 @@ func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, 
 		return b.pushed(ctx, c, set)
 	case nod.RevisionPushed:
 		return b.opened(ctx, c, set)
+	case nod.RevisionPublished: // and the task went back to work
+		return true, b.begin(ctx, c, set)
 	}
 	return false, nil
 }
@@ -61,8 +63,12 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case, set RepoSettings) (bool,
 }
 
 func (b *Bot) intendPush(c *nod.Case, ch *nod.Change, set RepoSettings) error {
+	old := ""
+	if publishedSHA(*c) != "" { // then the commits were prepared on top of where the branch stood
+		old = c.Revision.BaseSHA
+	}
 	return b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(), nod.PushBranch{
-		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: publishedSHA(*c), Base: c.Revision.BaseSHA, Sign: set.Sign})
+		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: old, Base: c.Revision.BaseSHA, Sign: set.Sign})
 }
 
 // turnDown puts the end of a revision that was not allowed into ch. With a reason
@@ -152,7 +158,7 @@ func (b *Bot) intendPR(c *nod.Case, ch *nod.Change, set RepoSettings) error {
 	return b.intend(c, ch, nod.EffectOpenPR, publishKey(*c, "pull"), c.Task.Repo.Key(), nod.OpenPullRequest{
 		Title: b.cfg.Neutralize(c.Revision.Commits[0].Subject), Body: b.pullBody(*c),
 		Head: c.Task.Branch, Base: c.Task.BaseRef, SHA: c.Revision.Published(), Draft: set.Draft,
-		Reviewers: set.Reviewers, Labels: set.Labels})
+		Number: c.Revision.PullRequest.Number, Reviewers: set.Reviewers, Labels: set.Labels})
 }
 
 // opened waits for the pull request, reads everything back and only then calls
@@ -192,7 +198,10 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		}
 		c.Task.Briefing = ""
 		ch.Revisions = append(ch.Revisions, c.Revision)
-		return true, b.move(c, ch, nod.TaskDeliver)
+		if err := b.move(c, ch, nod.TaskDeliver); err != nil {
+			return false, err
+		}
+		return true, b.delivered(c, ch)
 	})
 	return true, err
 }

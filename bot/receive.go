@@ -128,6 +128,12 @@ func (b *Bot) handle(ctx context.Context, d *nod.Delivery) (note string, err err
 		return b.withdraw(ctx, *o, &receipt{delivery: d}, "the issue was closed", nod.TaskQueued, nod.TaskRunning, nod.TaskAwaitingGuidance)
 	case nod.PullRequestClosed:
 		return b.pullRequestClosed(ctx, *o, d)
+	case nod.ReviewSubmitted, nod.ReviewCommentCreated:
+		return b.review(ctx, set, *o, &receipt{delivery: d})
+	case nod.CheckSuiteCompleted:
+		return b.checked(ctx, set, *o, &receipt{delivery: d})
+	case nod.BranchMoved:
+		return b.branchMoved(ctx, *o, &receipt{delivery: d})
 	case nod.CommentCreated:
 		return b.command(ctx, set, *o, d)
 	}
@@ -156,31 +162,4 @@ func (b *Bot) withdraw(ctx context.Context, o nod.Occurrence, r *receipt, why st
 		return false, nil
 	})
 	return note, err
-}
-
-// pullRequestClosed completes or cancels the task whose branch it was.
-func (b *Bot) pullRequestClosed(ctx context.Context, o nod.Occurrence, d *nod.Delivery) (string, error) {
-	waiting, err := b.Ledger.Tasks(ctx, nod.TaskReadyForReview)
-	if err != nil {
-		return "", err
-	}
-	for _, t := range waiting {
-		if t.Repo.Key() != o.Repo.Key() || t.Branch != o.HeadRef {
-			continue
-		}
-		note := ""
-		_, err := b.update(ctx, o.Sender, t.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
-			if note = ""; c.Task.State != nod.TaskReadyForReview {
-				note = "the task is " + string(c.Task.State)
-				return false, nil
-			}
-			finish(ch, &receipt{delivery: d})
-			if o.Merged {
-				return true, b.move(c, ch, nod.TaskMerge)
-			}
-			return true, b.cancel(c, ch, "the pull request was closed")
-		})
-		return note, err
-	}
-	return "not a pull request of nod", nil
 }

@@ -26,9 +26,12 @@ func (b *Bot) begin(ctx context.Context, c nod.Case, set RepoSettings) error {
 		if c.Task.State != nod.TaskRunning || c.Run != nil && !c.Run.Done() {
 			return false, nil
 		}
-		number := 1
+		number, session := 1, ""
 		if c.Run != nil {
 			number = c.Run.Number + 1
+			if c.Run.Agent == c.Task.Agent && envID == "" { // it remembers what it did
+				session = c.Run.Session
+			}
 		}
 		if envID != "" {
 			c.Environment = &nod.Environment{ID: envID, Task: c.Task.ID, State: nod.EnvironmentProvisioning}
@@ -39,8 +42,12 @@ func (b *Bot) begin(ctx context.Context, c nod.Case, set RepoSettings) error {
 			ch.Revisions = append(ch.Revisions, c.Revision)
 		}
 		c.Run = &nod.Run{ID: runID, Task: c.Task.ID, Number: number, Environment: c.Environment.ID,
-			Agent: c.Task.Agent, State: nod.RunStarting, Attempt: 1}
+			Agent: c.Task.Agent, State: nod.RunStarting, Attempt: 1, Session: session}
 		ch.Runs = append(ch.Runs, c.Run)
+		if c.Task.Rework != "" {
+			c.Task.Briefing, c.Task.Rework = join(c.Task.Briefing, c.Task.Rework), ""
+			ch.Tasks = append(ch.Tasks, &c.Task)
+		}
 		return true, nil
 	})
 	if err != nil || c.Run == nil || c.Run.ID != runID {
@@ -159,7 +166,8 @@ func (b *Bot) moveEnvironment(ctx context.Context, task string, on nod.Environme
 	})
 }
 
-// clean deletes the environment of an ended task and what git kept for it.
+// clean deletes the environment of an ended task and what git kept for it, but for
+// commits that did not come into the target: recover forgets those after keepWork.
 func (b *Bot) clean(ctx context.Context, c nod.Case) (bool, error) {
 	if c.Run != nil && !c.Run.Done() {
 		return true, b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunStop, nil)
@@ -176,8 +184,10 @@ func (b *Bot) clean(ctx context.Context, c nod.Case) (bool, error) {
 	if err := os.RemoveAll(filepath.Join(b.cfg.Environments, c.Environment.ID)); err != nil {
 		return false, nod.E(nod.Internal, "the environment's directory cannot be removed", err)
 	}
-	if err := b.Git.Forget(ctx, c.Task); err != nil {
-		return false, fmt.Errorf("forget commits: %w", err)
+	if c.Task.State == nod.TaskCompleted || c.Revision == nil { // else somebody may yet want what was made
+		if err := b.Git.Forget(ctx, c.Task); err != nil {
+			return false, fmt.Errorf("forget commits: %w", err)
+		}
 	}
 	_, err := b.moveEnvironment(ctx, c.Task.ID, nod.EnvironmentDelete, func(*nod.Environment) {})
 	return true, err

@@ -1,8 +1,11 @@
 package bot
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"nod"
 )
@@ -46,6 +49,52 @@ func (b *Bot) tell(c *nod.Case, ch *nod.Change, what string) error {
 		Issue: c.Task.Issue, Marker: marker(c.Task), Body: b.statusBody(*c)})
 }
 
+// checkRun intends what nod's check on the published commit sha says: without a
+// conclusion work is under way.
+func (b *Bot) checkRun(c *nod.Case, ch *nod.Change, sha, conclusion, title string) error {
+	key := fmt.Sprintf("check/%s/%.12s/%d", c.Task.ID, sha, c.Task.Version+1)
+	return b.intend(c, ch, nod.EffectCheckRun, key, c.Task.Repo.Key(), nod.CheckRun{SHA: sha, Conclusion: conclusion, Title: title,
+		Summary: checkSummary(*c, sha), Link: b.cfg.Link(c.Task.ID)})
+}
+
+// delivered intends the checks that tell of a revision that was just published: on its
+// own commit, and on the one that it took the place of.
+func (b *Bot) delivered(c *nod.Case, ch *nod.Change) error {
+	r := c.Revision
+	conclusion, title := "neutral", "Published; no check of its own is configured"
+	if r.Check.Passed(r.SHA) {
+		conclusion, title = "success", "Checked before it was pushed"
+	}
+	if err := b.checkRun(c, ch, r.Published(), conclusion, title); err != nil {
+		return err
+	}
+	before := ""
+	if push, ok := effect(*c, publishKey(*c, "push")); ok {
+		var in nod.PushBranch
+		if err := json.Unmarshal(push.Intent, &in); err != nil {
+			return nod.E(nod.Internal, "the intent of a push cannot be read", err)
+		}
+		before = in.Old
+	}
+	if before == "" {
+		return nil
+	}
+	return b.checkRun(c, ch, before, "neutral", fmt.Sprintf("Followed by %.12s", r.Published()))
+}
+
+// checkSummary is nod's own words and receipts about the commit.
+func checkSummary(c nod.Case, sha string) string {
+	r := c.Revision
+	if r == nil || r.Published() != sha {
+		return "Another round has other commits."
+	}
+	check := "No check is configured for this repository."
+	if r.Check.Passed(r.SHA) {
+		check = fmt.Sprintf("`%s` passed in %s, in the environment, for exactly this tree.", code(strings.Join(r.Check.Command, " ")), r.Check.Duration.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%s\n\n%s on `%.12s` of `%s`; diff `sha256:%s`.", check, plural(len(r.Commits), "commit"), r.BaseSHA, code(r.BaseRef), r.DiffDigest)
+}
+
 // marker is the hidden comment by which nod finds its own words again.
 func marker(t nod.Task) string { return "<!-- nod:task:" + t.ID + " -->" }
 
@@ -64,10 +113,52 @@ func (b *Bot) statusBody(c nod.Case) string {
 	for _, d := range c.Open() {
 		fmt.Fprintf(&w, "| Waits for | %s |\n", waitsFor(d))
 	}
-	if c.Revision != nil && c.Revision.PullRequest.Number != 0 {
-		fmt.Fprintf(&w, "| Pull request | #%d |\n", c.Revision.PullRequest.Number)
+	if n := pullOf(c); n != 0 {
+		fmt.Fprintf(&w, "| Pull request | #%d |\n", n)
+	}
+	if u := used(c.Usage); u != "" {
+		fmt.Fprintf(&w, "| Used | %s |\n", u)
+	}
+	if next := b.next(c); next != "" {
+		fmt.Fprintf(&w, "\n%s\n", next)
 	}
 	return w.String()
+}
+
+// used is what the task's runs have used, or "".
+func used(u nod.Usage) string {
+	if u.InputTokens == 0 && u.OutputTokens == 0 {
+		return ""
+	}
+	line := fmt.Sprintf("%s tokens in, %s out", thousands(u.InputTokens), thousands(u.OutputTokens))
+	if u.CostUSD != nil {
+		line += fmt.Sprintf(", about $%.2f by the agent's own estimate", *u.CostUSD)
+	}
+	return line
+}
+
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// next is what a person can do now.
+func (b *Bot) next(c nod.Case) string {
+	page := "[the task's page](" + b.cfg.Link(c.Task.ID) + ")"
+	switch {
+	case c.Task.State == nod.TaskCompleted:
+		return ""
+	case c.Task.Done():
+		return "Next: set the label `" + b.cfg.TriggerLabel + "` again, or write `/nod retry`."
+	case len(c.Open()) > 0:
+		return "Next: an owner answers on " + page + "."
+	case c.Task.State == nod.TaskReadyForReview:
+		return fmt.Sprintf("Next: look at #%d. Merge it, or say what is to change in a review or with `/nod say …`.", pullOf(c))
+	}
+	return "Next: nothing to do. `/nod say …` tells the agent something, `/nod cancel` ends it, " + page + " shows it."
 }
 
 func headline(c nod.Case) string {
@@ -104,6 +195,8 @@ func waitsFor(d nod.Decision) string {
 		return "leave to push"
 	case nod.CauseEffectUnknown:
 		return "word on whether something happened"
+	case nod.CauseRework:
+		return "leave to work on what was asked for"
 	}
 	return "an answer to a question"
 }

@@ -11,6 +11,9 @@ import (
 // unfinished are the states in which a task has work left.
 var unfinished = []nod.TaskState{nod.TaskQueued, nod.TaskRunning, nod.TaskAwaitingGuidance, nod.TaskReadyForReview}
 
+// keepWork is how long the commits of a task are kept that ended without a merge.
+const keepWork = 30 * 24 * time.Hour
+
 // recover brings the store and the machine together after a start: environments
 // of a dead process are stopped, its live runs are interrupted, and every
 // unfinished task gets its conductor back.
@@ -42,6 +45,11 @@ func (b *Bot) recover(ctx context.Context) error {
 		if c.Run != nil && (c.Run.State == nod.RunStarting || c.Run.State == nod.RunRunning) {
 			if err := b.endRun(ctx, t.ID, c.Run.ID, nod.RunInterrupt, nod.E(nod.Unavailable, "nod was restarted", nil)); err != nil {
 				return err
+			}
+		}
+		if ago := b.cfg.Now().Sub(t.UpdatedAt); t.Done() && ago > keepWork && ago < 2*keepWork {
+			if err := b.Git.Forget(ctx, t); err != nil {
+				return fmt.Errorf("forget commits: %w", err)
 			}
 		}
 		b.conduct(ctx, t.ID)
@@ -98,6 +106,12 @@ func (b *Bot) reconcile(ctx context.Context) {
 	}
 	for _, t := range tasks {
 		b.conduct(ctx, t.ID)
+		if t.State != nod.TaskReadyForReview {
+			continue
+		}
+		if _, err := b.look(ctx, t.ID, nil); err != nil && ctx.Err() == nil {
+			b.log.Warn("look after a pull request", "task", t.ID, "err", err)
+		}
 	}
 	for _, set := range b.cfg.Repos {
 		issues, err := b.GitHub.Labelled(ctx, set.Repo, b.cfg.TriggerLabel)

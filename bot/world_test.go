@@ -59,6 +59,9 @@ type world struct {
 	comments           []string // bodies of the one status comment, as edited
 	pushes             []nod.Push
 	replies, reactions []string
+	checks             []nod.CheckRun               // nod's own
+	reviews            map[int64]nod.PullReview     // as read
+	red                map[string][]nod.FailedCheck // by commit
 	running            map[string]bool
 	check              int // exit code of the repository's check
 	agent              func(a *fakeSession) nod.Result
@@ -128,10 +131,10 @@ func (w *world) start() {
 	if w.phone != nil {
 		phone = w.phone
 	}
-	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w,
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
-			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}}})
+			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}, nod.EffectCheckRun: performer{w}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -309,6 +312,22 @@ func (w *world) Preflight(context.Context, nod.Task, nod.SignMode) ([]string, er
 	return w.refuses, nil
 }
 
+func (w *world) Review(_ context.Context, _ nod.Task, _ int, id int64) (nod.PullReview, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.reviews[id]
+	if !ok {
+		return nod.PullReview{}, nod.E(nod.NotFound, "no such review", nil)
+	}
+	return r, nil
+}
+
+func (w *world) FailedChecks(_ context.Context, _ nod.Task, sha string) ([]nod.FailedCheck, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.red[sha], nil
+}
+
 func (w *world) DefaultBranch(context.Context, int64, nod.Repo) (string, error) { return "main", nil }
 
 func (w *world) Delivered(_ context.Context, _ nod.Task, r nod.Revision) (nod.Delivered, error) {
@@ -406,9 +425,20 @@ func (p performer) act(e nod.Effect) (any, error) {
 		if err := json.Unmarshal(e.Intent, &i); err != nil {
 			return nil, err
 		}
+		if n := len(w.pulls); n > 0 && w.pulls[n-1].State == "open" {
+			w.pulls[n-1].HeadSHA = w.branch
+			return w.pulls[n-1], nil
+		}
 		pr := nod.PullRequest{Number: len(w.pulls) + 1, HeadRef: i.Head, HeadSHA: w.branch, BaseRef: i.Base, State: "open"}
 		w.pulls = append(w.pulls, pr)
 		return pr, nil
+	case nod.EffectCheckRun:
+		var i nod.CheckRun
+		if err := json.Unmarshal(e.Intent, &i); err != nil {
+			return nil, err
+		}
+		w.checks = append(w.checks, i)
+		return nod.CheckRunOutcome{ID: 79}, nil
 	case nod.EffectNotify:
 		var i nod.Push
 		if err := json.Unmarshal(e.Intent, &i); err != nil {
@@ -461,9 +491,12 @@ func (g fakeGit) Import(_ context.Context, _ nod.Task, bundle io.Reader) (string
 func (g fakeGit) Prepare(_ context.Context, s nod.PrepareSpec) (nod.Prepared, error) {
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()
-	sha := fmt.Sprintf("%040d", g.w.sessions)
-	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: strings.Repeat("b", 40), Tree: sha, Files: g.w.files,
-		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{strings.Repeat("b", 40)}, Subject: "fix: say hello to @stranger", Message: "fix: say hello"}}}}, nil
+	sha, onto := fmt.Sprintf("%040d", g.w.sessions), g.w.branch
+	if onto == "" {
+		onto = strings.Repeat("b", 40)
+	}
+	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: onto, Tree: sha, Files: g.w.files,
+		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{onto}, Subject: "fix: say hello to @stranger", Message: "fix: say hello"}}}}, nil
 }
 
 func (g fakeGit) Bundle(_ context.Context, _ nod.Task, _, _ string, w io.Writer) error {

@@ -32,6 +32,7 @@ var title = map[nod.Cause]string{
 	nod.CauseReadyToPush:    "Ready to push?",
 	nod.CauseAgentMayRun:    "May an agent run here?",
 	nod.CauseEffectUnknown:  "Did this happen?",
+	nod.CauseRework:         "Work on what was asked for?",
 }
 
 // presses are the causes that ring louder: an agent waits, or nothing goes on until

@@ -24,7 +24,7 @@ var causes = []struct {
 	{nod.CauseUntrustedStart, nod.Approval, true}, {nod.CauseEgressHost, nod.Approval, false}, {nod.CauseFeatureSource, nod.Approval, true},
 	{nod.CauseAuthExpired, nod.Question, true}, {nod.CauseQuotaExhausted, nod.Question, true}, {nod.CauseRebaseConflict, nod.Question, true},
 	{nod.CausePrepareFailed, nod.Question, true}, {nod.CausePublishFailed, nod.Question, true}, {nod.CauseRunFailed, nod.Question, true},
-	{nod.CauseReadyToPush, nod.Review, true}, {nod.CauseAgentMayRun, nod.Approval, true}, {nod.CauseEffectUnknown, nod.Question, true},
+	{nod.CauseReadyToPush, nod.Review, true}, {nod.CauseAgentMayRun, nod.Approval, true}, {nod.CauseEffectUnknown, nod.Question, true}, {nod.CauseRework, nod.Question, false},
 }
 
 const (

@@ -27,6 +27,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"open of a run": roomQuery,
 		"task of issue": taskOfQuery,
 		"unseen":        unseenQuery,
+		"usage":         usageQuery,
 	} {
 		args := make([]any, 12)
 		for i := range args {

@@ -181,6 +181,8 @@ CREATE INDEX events_commit ON events (commit_sha) WHERE commit_sha <> '';
 
 CREATE INDEX events_stream ON events (stream, id);
 
+CREATE INDEX events_usage ON events (stream, id) WHERE kind = 'usage';
+
 CREATE TABLE passkeys (
     id              TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
     name            TEXT    NOT NULL,
@@ -313,7 +315,7 @@ CREATE TABLE tasks (
     comment_id   INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL
-) STRICT;
+, rework TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE INDEX tasks_issue ON tasks (repo_key, issue, n);
 

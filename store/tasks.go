@@ -9,11 +9,11 @@ import (
 )
 
 const taskColumns = `id, version, host, owner, name, installation, issue, title, state, agent, requested_by, untrusted,
-	input_digest, base_ref, branch, approved, briefing, reason, comment_id, created_at, updated_at`
+	input_digest, base_ref, branch, approved, briefing, rework, reason, comment_id, created_at, updated_at`
 
 func scanTask(r scanner) (t nod.Task, err error) {
 	err = r.Scan(&t.ID, &t.Version, &t.Repo.Host, &t.Repo.Owner, &t.Repo.Name, &t.Installation, &t.Issue, &t.Title, &t.State, &t.Agent,
-		toJSON{&t.RequestedBy}, &t.Untrusted, &t.InputDigest, &t.BaseRef, &t.Branch, &t.Approved, &t.Briefing, &t.Reason, &t.CommentID,
+		toJSON{&t.RequestedBy}, &t.Untrusted, &t.InputDigest, &t.BaseRef, &t.Branch, &t.Approved, &t.Briefing, &t.Rework, &t.Reason, &t.CommentID,
 		toTime{&t.CreatedAt}, toTime{&t.UpdatedAt})
 	return t, err
 }
@@ -21,7 +21,7 @@ func scanTask(r scanner) (t nod.Task, err error) {
 // putTask inserts or swaps one task and appends the event of its change of state.
 func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 	n, r := *v, t.s.redact
-	n.Title, n.Briefing, n.Reason, n.UpdatedAt = r.text(n.Title), r.text(n.Briefing), r.text(n.Reason), t.now
+	n.Title, n.Briefing, n.Rework, n.Reason, n.UpdatedAt = r.text(n.Title), r.text(n.Briefing), r.text(n.Rework), r.text(n.Reason), t.now
 	n.Version++
 	requested, err := asJSON(n.RequestedBy)
 	if err != nil {
@@ -33,9 +33,9 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 			return conflict("a task begins as " + string(nod.TaskMachine.Start))
 		}
 		n.CreatedAt = t.now
-		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			n.ID, n.Version, n.Repo.Host, n.Repo.Owner, n.Repo.Name, n.Installation, n.Issue, n.Title, n.State, n.Agent, requested, n.Untrusted,
-			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Reason, n.CommentID, n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(),
+			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(),
 			n.Repo.Key()); err != nil {
 			return err
 		}
@@ -62,9 +62,9 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 		return err
 	}
 	if _, err := t.exec(`UPDATE tasks SET version = ?, installation = ?, title = ?, state = ?, agent = ?, untrusted = ?, input_digest = ?, base_ref = ?,
-		branch = ?, approved = ?, briefing = ?, reason = ?, comment_id = ?, updated_at = ? WHERE id = ?`,
+		branch = ?, approved = ?, briefing = ?, rework = ?, reason = ?, comment_id = ?, updated_at = ? WHERE id = ?`,
 		n.Version, n.Installation, n.Title, n.State, n.Agent, n.Untrusted, n.InputDigest, n.BaseRef,
-		n.Branch, n.Approved, n.Briefing, n.Reason, n.CommentID, n.UpdatedAt.UnixMilli(), n.ID); err != nil {
+		n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.UpdatedAt.UnixMilli(), n.ID); err != nil {
 		return err
 	}
 	t.committed(func() { *v = n })
@@ -121,6 +121,9 @@ func (s *Store) Case(ctx context.Context, task string) (c nod.Case, err error) {
 			return err
 		}
 		c.Effects, err = list(ctx, tx, scanEffect, `SELECT `+effectColumns+` FROM effects WHERE task = ? ORDER BY id`, task)
+		if err == nil {
+			c.Usage, err = usage(ctx, tx, task)
+		}
 		return err
 	})
 	if err != nil {

@@ -24,8 +24,16 @@ func Parser(host string) func(d nod.Delivery) (*nod.Occurrence, error) {
 			return handle(p, p.comment)
 		case string(nod.PullRequestClosed):
 			return handle(p, p.pullRequest)
+		case string(nod.ReviewSubmitted):
+			return handle(p, p.review)
+		case string(nod.ReviewCommentCreated):
+			return handle(p, p.reviewComment)
+		case string(nod.CheckSuiteCompleted):
+			return handle(p, p.checkSuite)
 		}
 		switch d.Event {
+		case "push":
+			return handle(p, p.push)
 		case "installation":
 			return handle(p, p.installation)
 		case "installation_repositories":
@@ -131,10 +139,7 @@ func (p parser) pullRequest(e *github.PullRequestEvent) (*nod.Occurrence, error)
 		return nil, err
 	}
 	o.Merged = pr.GetMerged()
-	// A fork may name its branch as nod names its own.
-	if head := pr.GetHead(); head.GetRepo().GetID() != 0 && head.GetRepo().GetID() == e.GetRepo().GetID() {
-		o.HeadRef = head.GetRef()
-	}
+	o.HeadRef = headRef(pr.GetHead(), e.GetRepo())
 	number := pr.GetNumber()
 	if number == 0 {
 		number = e.GetNumber()

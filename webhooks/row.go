@@ -22,7 +22,8 @@ type row struct {
 	comment             int64
 	installation        int64
 	sender              account
-	app                 int64 // the App that wrote the comment, or opened the issue, this event is about
+	app                 int64 // the App that wrote the comment, opened the issue or ran the checks that this event is about
+	review, suite       int64
 }
 
 type account struct {
@@ -42,6 +43,8 @@ func read(host, guid, event string, payload []byte) (row, error) {
 		Comment      json.RawMessage `json:"comment"`
 		Installation json.RawMessage `json:"installation"`
 		Sender       json.RawMessage `json:"sender"`
+		Review       json.RawMessage `json:"review"`
+		CheckSuite   json.RawMessage `json:"check_suite"`
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(payload, " \t\r\n"), []byte("{")) {
 		return r, nod.E(nod.Invalid, "the body is not a JSON object", nil)
@@ -67,10 +70,22 @@ func read(host, guid, event string, payload []byte) (row, error) {
 	r.installation = loosely[thing](top.Installation).ID
 	r.sender = loosely[account](top.Sender)
 	r.number, r.at = issue.Number, loosely[string](issue.UpdatedAt)
-	if event == "pull_request" {
+	if pull.Number != 0 {
 		r.number, r.at = pull.Number, loosely[string](pull.UpdatedAt)
 	}
 	switch event + "." + r.action {
+	case string(nod.ReviewSubmitted):
+		r.review = loosely[thing](top.Review).ID
+	case string(nod.ReviewCommentCreated):
+		r.review = loosely[struct {
+			ID int64 `json:"pull_request_review_id"`
+		}](top.Comment).ID
+	case string(nod.CheckSuiteCompleted):
+		suite := loosely[struct {
+			thing
+			App account `json:"app"`
+		}](top.CheckSuite)
+		r.suite, r.app, r.at = suite.ID, suite.App.ID, loosely[string](suite.UpdatedAt)
 	case "issue_comment.created":
 		r.comment, r.app = comment.ID, comment.App.ID
 	case "issues.opened":
@@ -100,7 +115,13 @@ func repoNamed(host, full string) nod.Repo {
 // causedBy reports whether nod itself caused the event. What counts is ids: the
 // sender is the App's own bot user, or a bot whose comment or issue GitHub
 // attributes to the App. Names and suffixes count for nothing.
+//
+// Checks of others on nod's own push are sent as by nod: there the App that ran them
+// counts.
 func (r row) causedBy(app, botUser int64) bool {
+	if r.event == "check_suite" {
+		return r.app == app
+	}
 	if botUser != 0 && r.sender.ID == botUser {
 		return true
 	}
@@ -112,6 +133,9 @@ func (r row) causedBy(app, botUser int64) bool {
 // (see Parser), so it must not stand in the way of the one that was.
 func (r row) semanticKey() string {
 	own := "guid/" + r.guid
+	if r.suite != 0 && r.installation != 0 && r.repo != (nod.Repo{}) && r.at != "" {
+		return fmt.Sprintf("%s/suite/%d/%s", r.repo.Key(), r.suite, r.at)
+	}
 	if r.installation == 0 || r.repo == (nod.Repo{}) || r.number == 0 {
 		return own
 	}
@@ -119,6 +143,8 @@ func (r row) semanticKey() string {
 	switch kind := nod.OccurrenceKind(r.event + "." + r.action); {
 	case kind == nod.CommentCreated && r.comment != 0:
 		return fmt.Sprintf("%s/comment/%d", where, r.comment)
+	case r.review != 0: // its comments are reported one by one as well
+		return fmt.Sprintf("%s/review/%d", where, r.review)
 	case (kind == nod.IssueLabeled || kind == nod.IssueUnlabeled) && r.label != "" && r.at != "":
 		return fmt.Sprintf("%s/%s/%s/%s", where, r.action, strings.ToLower(r.label), r.at)
 	case (kind == nod.IssueClosed || kind == nod.PullRequestClosed) && r.at != "":

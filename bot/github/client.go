@@ -57,6 +57,7 @@ type Client struct {
 	trigger   string
 	workflows bool
 	base      http.RoundTripper
+	plain     http.RoundTripper // for what is fetched elsewhere, with nothing that authenticates
 	log       *slog.Logger
 	now       func() time.Time
 	app       *gh.Client // as the App itself
@@ -97,6 +98,7 @@ func New(c Config) (*Client, error) {
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 			DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
 	}
+	cl.plain = inner
 	cl.base = &guard{scheme: cl.api.Scheme, host: cl.api.Host, next: inner}
 	cl.app = cl.speak(ghinstallation.NewAppsTransportFromPrivateKey(cl.base, cl.appID, cl.key))
 	return cl, nil

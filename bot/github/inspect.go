@@ -31,14 +31,14 @@ const (
 
 // Needed is what the App must have been granted, permission name to level.
 func (c *Client) Needed() map[string]string {
-	need := map[string]string{"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write"}
+	need := map[string]string{"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write", "checks": "write"}
 	if c.workflows {
 		need["workflows"] = "write"
 	}
 	return need
 }
 
-var neededEvents = []string{"issues", "issue_comment", "pull_request"}
+var neededEvents = []string{"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "check_suite", "push"}
 
 // Inspect looks at the App, its webhook, which should lead to hook, and its
 // installations for repos. It changes nothing, and goes on after what fails.

@@ -38,6 +38,9 @@ func (p OpenPulls) plan(ctx context.Context, t nod.Task, e nod.Effect) (nod.Open
 	if in.Head == "" || in.Base == "" || in.SHA == "" || in.Head == in.Base {
 		return in, nil, nod.E(nod.Invalid, "a pull request needs two branches and a commit", nil)
 	}
+	if in.Number != 0 { // its texts are there already
+		in.Body = ""
+	}
 	in.Title = strings.Join(strings.Fields(in.Title), " ")
 	if runes := []rune(in.Title); len(runes) > maxTitle {
 		in.Title = string(runes[:maxTitle-1]) + "…"
@@ -75,6 +78,9 @@ func (p OpenPulls) open(ctx context.Context, client *gh.Client, repo nod.Repo, i
 	found, err := findPulls(ctx, client, repo, "open", in.Head, in.Base)
 	if err != nil || len(found) > 0 {
 		return first(found), err
+	}
+	if in.Number != 0 {
+		return nil, nod.E(nod.Conflict, fmt.Sprintf("pull request #%d is not open any more", in.Number), nil)
 	}
 	at, err := head(ctx, client, repo, in.Head)
 	if err != nil {

@@ -70,6 +70,8 @@ func words(d nod.Decision) wording {
 		w.Note = "Your passkey signs this one commit. Another one would be asked about again."
 	case nod.CauseAgentMayRun:
 		w.Title, w.Go = "May this agent run here?", "Let it run"
+	case nod.CauseRework:
+		w.Title, w.Tag, w.Go, w.No = "Work on what was asked for?", byOutsider, "Let the agent work on it", "Leave it…"
 	case nod.CauseEffectUnknown:
 		w.Title = "Did this happen?"
 	}

@@ -93,6 +93,11 @@ func (s *Server) DeleteBranch(by, full, branch string) error {
 	return s.withRepo(by, full, func(r *repo, u *user) error { return s.moveRef(r, u, "refs/heads/"+branch, "", false) })
 }
 
+// ForcePush moves a branch to any commit, as a person with git would.
+func (s *Server) ForcePush(by, full, branch, sha string) error {
+	return s.withRepo(by, full, func(r *repo, u *user) error { return s.moveRef(r, u, "refs/heads/"+branch, sha, true) })
+}
+
 // Head returns the commit a branch points at, or "" when there is none.
 func (s *Server) Head(full, branch string) (string, error) {
 	sha := ""

@@ -70,7 +70,7 @@ func (g grant) covers(name, level string) bool {
 // appGrant is what the App asks for when it is installed.
 func appGrant() grant {
 	return grant{"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write",
-		"checks": "write", "workflows": "write"}
+		"checks": "write", "actions": "read", "workflows": "write"}
 }
 
 type installation struct {

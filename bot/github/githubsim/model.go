@@ -61,6 +61,7 @@ type repo struct {
 	seen    map[string]string // refs when they were last looked at
 	ruled   string            // prefix of the branches that rules apply to
 	rules   []string          // kinds
+	checks  []*checkRun       // oldest first
 }
 
 func (r *repo) full() string { return r.owner.login + "/" + r.name }
@@ -149,6 +150,7 @@ type pull struct {
 	headSHA, baseSHA string // the newest seen; kept when the branch is gone
 	draft, merged    bool
 	reviewers        []*user // asked for
+	reviews          []*review
 	mergeSHA         string
 	mergedBy         *user
 	mergedAt         time.Time

@@ -45,6 +45,7 @@ func (s *Server) webMux() (http.Handler, error) {
 	mux.HandleFunc("GET /{owner}/{repo}", p.show("repo", p.repo))
 	mux.HandleFunc("GET /{owner}/{repo}/issues/{number}", p.show("issue", p.issue))
 	mux.HandleFunc("GET /{owner}/{repo}/pull/{number}", p.show("pull", p.pull))
+	mux.HandleFunc("GET /assets/logs/{owner}/{repo}/{id}", s.serveLog)
 	mux.HandleFunc("POST /{owner}/{repo}/issues", p.act(p.open))
 	mux.HandleFunc("POST /{owner}/{repo}/issues/{number}/labels", p.act(p.label))
 	mux.HandleFunc("POST /{owner}/{repo}/issues/{number}/comments", p.act(p.comment))

@@ -21,7 +21,7 @@ func (s *Server) appJSON() obj {
 }
 
 // appEvents is what the App is told of.
-var appEvents = []string{"issues", "issue_comment", "pull_request", "push"}
+var appEvents = []string{"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "check_suite", "push"}
 
 func listInstallations(c *call) (int, any, error) {
 	out := []obj{}

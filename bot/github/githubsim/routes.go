@@ -300,6 +300,14 @@ func (s *Server) apiMux() http.Handler {
 	at("PATCH /repos/{owner}/{repo}/pulls/{number}", writePull, editPull)
 	at("GET /repos/{owner}/{repo}/pulls/{number}/commits", readPull, listPullCommits)
 
+	at("GET /repos/{owner}/{repo}/pulls/{number}/reviews", readPull, listReviews)
+	at("GET /repos/{owner}/{repo}/pulls/{number}/reviews/{id}", readPull, getReview)
+	at("GET /repos/{owner}/{repo}/pulls/{number}/reviews/{id}/comments", readPull, listReviewComments)
+	readCheck, writeCheck := need{name: "checks", level: "read"}, need{name: "checks", level: "write"}
+	at("GET /repos/{owner}/{repo}/commits/{sha}/check-runs", readCheck, listChecks)
+	at("POST /repos/{owner}/{repo}/check-runs", writeCheck, createCheck)
+	at("PATCH /repos/{owner}/{repo}/check-runs/{id}", writeCheck, updateCheck)
+	at("GET /repos/{owner}/{repo}/actions/jobs/{id}/logs", need{name: "actions", level: "read"}, jobLog)
 	at("POST /repos/{owner}/{repo}/pulls/{number}/requested_reviewers", writePull, requestReviewers)
 	at("GET /repos/{owner}/{repo}/rules/branches/{branch...}", meta, branchRules)
 	at("GET /repos/{owner}/{repo}/branches", readCode, listBranches)
