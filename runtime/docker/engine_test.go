@@ -33,6 +33,9 @@ const engineRole = "nod-test-engine"
 
 // engineInit mounts what an engine needs for itself, runs it and reaps.
 func engineInit(run string, argv []string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
 	for _, m := range []struct{ source, target, kind string }{{"proc", "/proc", "proc"}, {"tmpfs", "/run", "tmpfs"}} {
 		if err := unix.Mount(m.source, m.target, m.kind, unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
 			return err
@@ -42,6 +45,9 @@ func engineInit(run string, argv []string) error {
 		if err := exec.Command("ip", "link", "set", "lo", "up").Run(); err != nil {
 			return err
 		}
+	}
+	if err := beside(run); err != nil {
+		return err
 	}
 	log, err := os.Create(filepath.Join(run, "log"))
 	if err != nil {
@@ -66,6 +72,83 @@ func engineInit(run string, argv []string) error {
 			return err
 		}
 	}
+}
+
+// beside serves names and connections where an engine and its containers would
+// reach them, shows that it does, and makes itself the machine's name server. Each
+// packet but the shown ones is a line in a file.
+func beside(run string) error {
+	hits, err := os.Create(filepath.Join(run, "canary"))
+	if err != nil {
+		return err
+	}
+	say := func(what string) { _, _ = io.WriteString(hits, what+"\n") } // a file that is open
+	packets, err := net.ListenPacket("udp", "0.0.0.0:53")
+	if err != nil {
+		return err
+	}
+	go func() {
+		for buf := make([]byte, 512); ; {
+			n, from, err := packets.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			say("packet")
+			_, _ = packets.WriteTo(buf[:n], from)
+		}
+	}()
+	for _, address := range []string{"0.0.0.0:53", "0.0.0.0:9999", "0.0.0.0:80"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				say("connection")
+				_, _ = io.WriteString(c, "x")
+				_ = c.Close()
+			}
+		}()
+	}
+	for network, address := range map[string]string{"udp": "127.0.0.1:53", "tcp": "127.0.0.1:9999"} {
+		c, err := net.Dial(network, address)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(c, "x"); err != nil {
+			return err
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	names := filepath.Join(run, "resolv.conf")
+	if err := os.WriteFile(names, []byte("nameserver 127.0.0.1\n"), 0o644); err != nil {
+		return err
+	}
+	return unix.Mount(names, "/etc/resolv.conf", "", unix.MS_BIND, "")
+}
+
+// canary is how many packets have come to beside's servers since their control.
+func (e *testEngine) canary(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(e.socket), "canary"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const control = 2
+	lines := strings.Count(string(text), "\n")
+	if lines < control {
+		t.Fatalf("the servers beside the engine have not been shown to answer: %q", text)
+	}
+	return lines - control
 }
 
 // testEngine is an engine that a test started.
@@ -192,7 +275,7 @@ var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(dir, "guest")
 	// The tests' own roles must be in it: it is this package's test, static.
 	cmd := exec.Command("go", "test", "-c", "-o", path, "nod/runtime/docker")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}

@@ -23,11 +23,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if args := os.Getenv(supervisorRole); args != "" {
-		if err := supervise(args); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+	if runtimetest.Supervised(openSupervised) {
+		return
 	}
 	code := m.Run()
 	if built {

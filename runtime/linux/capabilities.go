@@ -27,7 +27,7 @@ func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
 }
 
 func (d *Driver) try(ctx context.Context) (a nod.Attestation, err error) {
-	dir, err := os.MkdirTemp("", "nod-try-")
+	dir, err := os.MkdirTemp(d.cfg.StateDir, trialPrefix)
 	if err != nil {
 		return a, nod.E(nod.Internal, "no directory for a trial", err)
 	}

@@ -52,7 +52,7 @@ func newLimiter(c Config) *limiter {
 			l.groups = hierarchies(string(mounts), string(own), c.CgroupParent)
 		}
 	}
-	trial := "nod-try-" + strconv.Itoa(os.Getpid())
+	trial := groupPrefix(c.StateDir) + ".trial" // no environment's: what a crash leaves, the next trial removes
 	for _, kind := range limitKinds {
 		h, found := l.groups[kind]
 		if found && l.try(h, kind, trial) == nil {
@@ -254,8 +254,11 @@ func removeGroup(dir string) error {
 	}
 }
 
-// cgroupName names an environment's groups so that two state directories do not meet.
-func (d *Driver) cgroupName(id string) string {
-	sum := sha256.Sum256([]byte(d.cfg.StateDir))
-	return "nod-" + hex.EncodeToString(sum[:4]) + "-" + id
+// cgroupName names an environment's groups.
+func (d *Driver) cgroupName(id string) string { return groupPrefix(d.cfg.StateDir) + "-" + id }
+
+// groupPrefix tells the groups of two state directories apart.
+func groupPrefix(stateDir string) string {
+	sum := sha256.Sum256([]byte(stateDir))
+	return "nod-" + hex.EncodeToString(sum[:4])
 }

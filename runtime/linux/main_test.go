@@ -3,9 +3,13 @@
 package linux_test
 
 import (
-	"fmt"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"nod/runtime/egress"
@@ -18,11 +22,9 @@ func TestMain(m *testing.M) {
 	if guest.Dispatch(os.Args) || runtimetest.Dispatch(os.Args) {
 		return
 	}
-	if dir := os.Getenv(supervisorRole); dir != "" {
-		if err := supervise(dir); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+	if runtimetest.Supervised(func(dir string) (runtimetest.Driver, error) {
+		return linux.New(linux.Config{StateDir: dir, Guest: os.Getenv(guestVariable)})
+	}) {
 		return
 	}
 	os.Exit(m.Run())
@@ -34,8 +36,39 @@ func suite() runtimetest.Config {
 			t.Helper()
 			return open(t, linux.Config{StateDir: dir, Egress: e})
 		},
-		TempDir: func(t *testing.T) string { return t.TempDir() },
+		TempDir:    func(t *testing.T) string { return t.TempDir() },
+		Supervised: []string{},
+		Left:       left,
 	}
+}
+
+// guestVariable names the guest binary of a supervised driver; empty is its own.
+const guestVariable = "NOD_TEST_GUEST"
+
+// left are the cgroups of a driver, and its directories that say nothing.
+func left(t *testing.T, stateDir string) (list []string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte(stateDir))
+	name := "nod-" + hex.EncodeToString(sum[:4])
+	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), name) {
+			list = append(list, path)
+		}
+		return nil // what is not this user's, or is gone meanwhile
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(stateDir, "env", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "state.json")); err != nil {
+			list = append(list, dir)
+		}
+	}
+	return list
 }
 
 func open(t testing.TB, c linux.Config) *linux.Driver {

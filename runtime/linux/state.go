@@ -182,6 +182,9 @@ func startTime(pid int) (uint64, error) {
 // sweep ends what a process that died left running. That is nothing, unless the
 // kernel did not deliver its death to PID 1.
 func (d *Driver) sweep() error {
+	if err := d.sweepFiles(); err != nil {
+		return nod.E(nod.Internal, "the runtime's state cannot be cleaned", err)
+	}
 	all, err := d.states()
 	if err != nil {
 		return nod.E(nod.Internal, "the runtime's state cannot be read", err)
@@ -201,6 +204,33 @@ func (d *Driver) sweep() error {
 		}
 	}
 	return nil
+}
+
+// trialPrefix names the directories in which Capabilities tries.
+const trialPrefix = "trial-"
+
+// sweepFiles removes what was made or removed halfway: directories of trials, and
+// of environments without a state, which have nothing else.
+func (d *Driver) sweepFiles() error {
+	half, err := filepath.Glob(filepath.Join(d.cfg.StateDir, trialPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	dirs, err := os.ReadDir(filepath.Join(d.cfg.StateDir, "env"))
+	if err != nil {
+		return err
+	}
+	for _, e := range dirs {
+		if _, err := os.Lstat(filepath.Join(d.envDir(e.Name()), "state.json")); errors.Is(err, os.ErrNotExist) {
+			half = append(half, d.envDir(e.Name()))
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, dir := range half {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 func killOrphan(st state) error {

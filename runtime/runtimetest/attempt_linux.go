@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -15,10 +16,11 @@ import (
 // attempt is one thing that a program inside tries. What may come of it is in
 // want; nil in want means that it must work: a positive control.
 type attempt struct {
-	check string // C01 to C30
-	name  string
-	do    func() error
-	want  []error
+	check   string // C01 to C30
+	name    string
+	do      func() error
+	want    []error
+	control bool // nothing that is protected: it must work everywhere
 }
 
 var (
@@ -93,7 +95,7 @@ func socket(domain, kind, proto int) func() error {
 	}
 }
 
-func check(ok func() (bool, string, error)) func() error {
+func holds(ok func() (bool, string, error)) func() error {
 	return func() error {
 		good, what, err := ok()
 		if err == nil && !good {
@@ -104,7 +106,7 @@ func check(ok func() (bool, string, error)) func() error {
 }
 
 func statusLine(pid, key, want string) func() error {
-	return check(func() (bool, string, error) {
+	return holds(func() (bool, string, error) {
 		b, err := os.ReadFile("/proc/" + pid + "/status")
 		for _, line := range strings.Split(string(b), "\n") {
 			if k, v, ok := strings.Cut(line, ":"); ok && k == key {
@@ -235,30 +237,116 @@ func initLives() error {
 	return err
 }
 
-func cloneNamespace() error {
-	c := exec.Command("/bin/true")
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
-	return c.Run()
+// clone runs a program under flags of clone.
+func clone(flags uintptr) func() error {
+	return func() error {
+		c := exec.Command("/bin/true")
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+		return c.Run()
+	}
 }
 
-func setNamespace() error {
-	f, err := os.Open("/proc/self/ns/net")
+// setNamespace joins a namespace by path, or that of a process by its descriptor.
+func setNamespace(open func() (int, error), kind int) func() error {
+	return func() error {
+		fd, err := open()
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Setns(fd, kind), unix.Close(fd))
+	}
+}
+
+func namespaceFile(name string) func() (int, error) {
+	return func() (int, error) { return unix.Open("/proc/self/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+}
+
+func initDescriptor() (int, error) { return unix.PidfdOpen(1, 0) }
+
+// takeDescriptor copies a descriptor of PID 1.
+func takeDescriptor() error {
+	fd, err := initDescriptor()
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Setns(int(f.Fd()), 0), f.Close())
+	_, err = unix.PidfdGetfd(fd, 3, 0)
+	return errors.Join(err, unix.Close(fd))
 }
 
-func injectInput() error {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+// others tries on every other process that is visible. None visible is an error:
+// the host has left one running.
+func others(try func(pid int) error) func() error {
+	return func() error {
+		list, err := os.ReadDir("/proc")
+		if err != nil {
+			return err
+		}
+		refused := errors.New("there is no other process")
+		for _, e := range list {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil || pid == 1 || pid == os.Getpid() {
+				continue
+			}
+			if refused = try(pid); refused == nil {
+				return nil
+			}
+		}
+		return refused
+	}
+}
+
+// readMemory reads a word of a process's memory, at an address of one's own.
+func readMemory(pid int) error {
+	var word [8]byte
+	local := unix.Iovec{Base: &word[0]}
+	local.SetLen(len(word))
+	_, err := unix.ProcessVMReadv(pid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&word[0])), Len: len(word)}}, 0)
+	return err
+}
+
+// onTerminal makes an ioctl on a pseudo terminal of one's own.
+func onTerminal(request uintptr) func() error {
+	return func() error {
+		fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		var room [64]byte
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&room[0]))); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+}
+
+// opensAreSeen is the control of descriptors: what one opens oneself is listed.
+func opensAreSeen() error {
+	f, err := os.Open("/etc/passwd")
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	x := byte('x')
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&x)))
-	if errno != 0 {
-		return errno
+	defer f.Close()
+	list, err := os.ReadDir("/proc/self/fd")
+	for _, e := range list {
+		if to, lerr := os.Readlink("/proc/self/fd/" + e.Name()); lerr == nil && to == "/etc/passwd" {
+			return err
+		}
+	}
+	return errors.Join(err, errors.New("an open file is not listed"))
+}
+
+// endsOwnChild is the control of signals.
+func endsOwnChild() error {
+	c := exec.Command("sleep", "600")
+	if err := c.Start(); err != nil {
+		return err
+	}
+	if err := c.Process.Kill(); err != nil {
+		return err
+	}
+	if err := c.Wait(); err == nil {
+		return errors.New("a killed child ended well")
 	}
 	return nil
 }
@@ -266,20 +354,25 @@ func injectInput() error {
 // fill writes to path until the place is full; more than max means that it has no bound.
 func fill(path string, max int64) func() error {
 	return func() error {
-		f, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		defer os.Remove(path)
-		defer f.Close()
-		block := make([]byte, 1<<20)
-		for n := int64(0); n < max; n += int64(len(block)) {
-			if _, err := f.Write(block); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := fillUp(path, max)
+		return err
 	}
+}
+
+func fillUp(path string, max int64) (n int64, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(path)
+	defer f.Close()
+	for block := make([]byte, 1<<20); n < max; {
+		wrote, err := f.Write(block)
+		if n += int64(wrote); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 func runsProgram(dir string) func() error {

@@ -16,7 +16,9 @@ func Dispatch(args []string) bool {
 		return false
 	}
 	roles := map[string]func([]string) error{
-		roleAttempts: tryAll, roleNetwork: tryNetwork, roleConnect: tryConnect, roleTunnel: tryTunnel, roleListen: listenAll, roleTree: growTree,
+		roleAttempts: tryAll, roleNetwork: tryNetwork, roleNames: tryNames, roleConnect: tryConnect, roleRelayed: tryRelayed, roleEach: tryEach,
+		roleTunnel: tryTunnel, roleSlow: trySlow, roleListen: listenAll, roleTree: growTree, roleCount: count,
+		roleHold: hold, roleSpin: spin, roleFiles: openFiles, roleFill: fillPlace, roleWritable: writable,
 		roleOtherABI: func([]string) error { return raw(0x40000000 | unix.SYS_GETPID)() },
 	}
 	role, ok := roles[args[1]]
@@ -33,7 +35,7 @@ func Dispatch(args []string) bool {
 
 func judge(a attempt) outcome {
 	err := a.do()
-	o := outcome{Check: a.check, Name: a.name, Got: "it worked"}
+	o := outcome{Check: a.check, Name: a.name, Got: "it worked", Control: a.control}
 	if err != nil {
 		o.Got = err.Error()
 	}
@@ -41,10 +43,14 @@ func judge(a attempt) outcome {
 	return o
 }
 
-func tryAll(args []string) error {
+func report(list []attempt) error {
 	var out []outcome
-	for _, a := range attempts(slices.Contains(args, inContainer)) {
+	for _, a := range list {
 		out = append(out, judge(a))
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+func tryAll(args []string) error {
+	return report(append(controls(), attempts(slices.Contains(args, inContainer))...))
 }

@@ -1,16 +1,13 @@
 package runtimetest
 
 import (
-	"bufio"
-	"crypto/tls"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,108 +17,89 @@ import (
 
 const dialPatience = 3 * time.Second
 
-// tryNetwork dials "network|address" each, and looks names up.
+var noWay = []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EADDRNOTAVAIL}
+
+// tryNetwork dials "check|network|address" each.
 func tryNetwork(targets []string) error {
-	var out []outcome
-	noWay := []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EADDRNOTAVAIL}
+	list := []attempt{
+		{"C16", "a listener of one's own", ownListener, mustWork, true},
+		{"C16", "ICMP", ping(unix.AF_INET, unix.IPPROTO_ICMP, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}}), append(noWay, noAccess...), false},
+		{"C16", "ICMPv6", ping(unix.AF_INET6, unix.IPPROTO_ICMPV6, &unix.SockaddrInet6{Addr: [16]byte{0x20, 1, 0xd, 0xb8, 15: 1}}), append(noWay, noAccess...), false},
+	}
 	for _, t := range targets {
-		network, address, _ := strings.Cut(t, "|")
+		check, target, _ := strings.Cut(t, "|")
+		network, address, _ := strings.Cut(target, "|")
 		want := noWay
 		if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsLoopback() {
-			want = []error{unix.ECONNREFUSED}
+			want = []error{unix.ECONNREFUSED, unix.EADDRNOTAVAIL} // the latter where loopback has one family
 		}
-		out = append(out, judge(attempt{"C16", t, func() error {
-			c, err := net.DialTimeout(network, address, dialPatience)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := c.SetDeadline(time.Now().Add(dialPatience)); err != nil {
-				return err
-			}
-			if _, err := c.Write([]byte("x")); err != nil {
-				return err
-			}
-			_, err = c.Read(make([]byte, 1))
-			return err
-		}, want}))
+		list = append(list, attempt{check, target, func() error { return exchange(network, address) }, want, false})
 	}
-	for _, name := range []string{"example.com", "host.docker.internal", "canary.nod.invalid"} {
-		_, err := net.LookupHost(name)
-		o := outcome{Check: "C18", Name: "resolve " + name, Got: fmt.Sprint(err), OK: err != nil}
-		out = append(out, o)
-	}
-	out = append(out, judge(attempt{"C16", "a listener of one's own", func() error {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		c, err := net.DialTimeout("tcp", l.Addr().String(), dialPatience)
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	}, mustWork}))
-	return json.NewEncoder(os.Stdout).Encode(out)
+	return report(list)
 }
 
-// tryConnect writes the status line of the proxy's answer to each request line.
-// One that starts with a method is sent as it is.
-func tryConnect(requests []string) error {
-	answers := map[string]string{}
-	for _, r := range requests {
-		answers[r] = request(r)
-	}
-	return json.NewEncoder(os.Stdout).Encode(answers)
-}
-
-func request(r string) string {
-	c, err := net.DialTimeout("tcp", "127.0.0.1:3128", dialPatience)
+func exchange(network, address string) error {
+	c, err := net.DialTimeout(network, address, dialPatience)
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return err.Error()
+	if err := c.SetDeadline(time.Now().Add(dialPatience)); err != nil {
+		return err
 	}
-	head := "CONNECT " + r + " HTTP/1.1\r\n\r\n"
-	if strings.Contains(r, "\r\n") {
-		head = r
+	if _, err := c.Write([]byte("x")); err != nil {
+		return err
 	}
-	if _, err := io.WriteString(c, head); err != nil {
-		return err.Error()
-	}
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if f := strings.Fields(line); err == nil && len(f) > 1 {
-		return f[1]
-	}
-	return "closed"
+	_, err = c.Read(make([]byte, 1))
+	return err
 }
 
-// tryTunnel fetches a URL through the proxy and writes the body.
-func tryTunnel(args []string) error {
-	proxy, err := url.Parse(os.Getenv("HTTPS_PROXY"))
+// ping sends with the one kind of socket for it that needs no capability.
+func ping(family, protocol int, to unix.Sockaddr) func() error {
+	return func() error {
+		fd, err := unix.Socket(family, unix.SOCK_DGRAM, protocol)
+		if err != nil {
+			return err
+		}
+		kind := byte(8) // echo request
+		if family == unix.AF_INET6 {
+			kind = 128
+		}
+		return errors.Join(unix.Sendto(fd, []byte{kind, 0, 0, 0, 0, 0, 0, 0}, 0, to), unix.Close(fd))
+	}
+}
+
+func ownListener() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyURL(proxy),
-		// The server is this test's own; who it is is not the question here.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}, Timeout: 10 * time.Second}
-	resp, err := client.Post(args[0], "text/plain", os.Stdin)
+	defer l.Close()
+	c, err := net.DialTimeout("tcp", l.Addr().String(), dialPatience)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(os.Stdout, resp.Body)
-	return err
+	return c.Close()
+}
+
+// tryNames looks names up as any program would.
+func tryNames(names []string) error {
+	list := []attempt{{"C18", "resolve localhost", func() error { _, err := net.LookupHost("localhost"); return err }, mustWork, true}}
+	for _, name := range names {
+		list = append(list, attempt{"C18", "resolve " + name, func() error {
+			_, err := net.LookupHost(name)
+			if err != nil {
+				return unix.ENETUNREACH // however it says so
+			}
+			return nil
+		}, noWay, false})
+	}
+	return report(list)
 }
 
 // listenAll offers itself on a TCP port, an abstract and a path socket, and a
 // shared memory file, says so and waits.
-func listenAll(args []string) error {
+func listenAll([]string) error {
 	for _, at := range [][2]string{{"tcp", "127.0.0.1:9999"}, {"unix", "@nod-try"}, {"unix", "/tmp/nod-try.sock"}} {
 		l, err := net.Listen(at[0], at[1])
 		if err != nil {
@@ -138,14 +116,15 @@ func listenAll(args []string) error {
 }
 
 // growTree starts processes that leave their parent, their session and every
-// signal behind, prints "grown" once all run, and stays. With an argument it is
-// one of them, so many levels deep.
+// signal behind, prints "grown" once all run, and stays. Each sleeps for mark
+// with a digit of its own behind it.
 func growTree(args []string) error {
+	m := args[0]
 	for _, s := range []string{
-		`setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 600; done' >/dev/null 2>&1 &`,
-		`(setsid sh -c '(setsid sleep 601 &) ; sleep 602' &) `,
-		`nohup sleep 603 >/dev/null 2>&1 & (nohup setsid sleep 604 >/dev/null 2>&1 &)`,
-		`(trap "" TERM; sleep 605) & sleep 606 &`,
+		`setsid sh -c 'trap "" TERM HUP INT; while :; do sleep ` + m + `0; done' >/dev/null 2>&1 &`,
+		`(setsid sh -c '(setsid sleep ` + m + `1 &) ; sleep ` + m + `2' &) `,
+		`nohup sleep ` + m + `3 >/dev/null 2>&1 & (nohup setsid sleep ` + m + `4 >/dev/null 2>&1 &)`,
+		`(trap "" TERM; sleep ` + m + `5) & sleep ` + m + `6 &`,
 	} {
 		c := exec.Command("sh", "-c", s)
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -157,7 +136,38 @@ func growTree(args []string) error {
 			return err
 		}
 	}
+	for i := range 7 {
+		for showing("sleep\x00"+m+strconv.Itoa(i)) == 0 { // not yet become its sleep
+			time.Sleep(time.Millisecond)
+		}
+	}
 	fmt.Println("grown")
 	unix.Pause() // until killed
 	return nil
+}
+
+// treeSize is how many processes of growTree show its mark at least, itself among them.
+const treeSize = 8
+
+// count says how many processes show a mark, itself left out.
+func count(args []string) error {
+	fmt.Println(showing(args[0]))
+	return nil
+}
+
+func showing(mark string) (n int) {
+	list, err := os.ReadDir("/proc")
+	if err != nil {
+		return -1
+	}
+	for _, e := range list {
+		if e.Name()[0] < '1' || e.Name()[0] > '9' || e.Name() == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && strings.Contains(string(text), mark) {
+			n++
+		}
+	}
+	return n
 }
