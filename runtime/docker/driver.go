@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"nod"
@@ -163,6 +164,12 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 }
 
 func (d *Driver) provision(ctx context.Context, e *environment, p runtime.PreparedSpec) error {
+	for _, src := range d.places(p) {
+		// Podman 4 writes a mount as one line with commas between its options.
+		if d.engine.podman && strings.ContainsAny(src.Path, ",\"") {
+			return &nod.Error{Code: nod.Invalid, Msg: "Podman mounts no path that holds a comma or a quote", Hint: "move the directory"}
+		}
+	}
 	if err := d.give(p); err != nil {
 		return err
 	}

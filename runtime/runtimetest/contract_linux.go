@@ -20,7 +20,7 @@ var contract = []check{
 	{"exec: streams and status", execStreams, false},
 	{"exec: backpressure", execBackpressure, true},
 	{"exec: an environment of its own", execEnvironment, false},
-	{"the lifecycle is idempotent, and keeps what the operator has", lifecycle, false},
+	{"the lifecycle is idempotent and keeps what the operator has", lifecycle, false},
 	{"an unprepared spec is refused", unprepared, true},
 }
 

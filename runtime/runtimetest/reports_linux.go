@@ -24,7 +24,7 @@ var reports = []check{
 	{"B07 the name is resolved again behind the check", reportSecondLookup, true},
 	{"B08 ranges that are not public pass as public", reportRanges, true},
 	{"B09 dots at the end get past the list", reportDots, true},
-	{"B10 a relay, plain HTTP or a reload gets past the list", reportRelay, true},
+	{"B10 a relay or plain HTTP or a reload gets past the list", reportRelay, true},
 	{"B11 the other family or another port is open", reportFamily, false},
 	{"B12 the client of a command is killed and the command lives", reportClient, true},
 	{"B13 a daemon's socket is mounted", reportSockets, true},

@@ -57,9 +57,9 @@ var checks = []check{
 	{"C02 no process has a capability", noCapabilities, false},
 	{"C03 no program gains a privilege", noGain, false},
 	{"C04 the root is read-only", attempted("C04"), false},
-	{"C05 exactly the agent's places can be written, up to their size", writablePlaces, false},
+	{"C05 exactly the agent's places can be written up to their size", writablePlaces, false},
 	{"C06 no namespace is made or joined", attempted("C06"), false},
-	{"C07 nothing is mounted, and no root changed", attempted("C07"), false},
+	{"C07 nothing is mounted and no root changed", attempted("C07"), false},
 	{"C08 no device is there or made", attempted("C08"), false},
 	{"C09 proc shows nothing of the host or of PID 1", attempted("C09"), false},
 	{"C10 no other process is read or traced", attempted("C10"), false},
@@ -82,7 +82,7 @@ var checks = []check{
 	{"C27 environments do not meet", environmentsDoNotMeet, false},
 	{"C28 secrets stay in their process", secretsStay, true},
 	{"C29 limits hold or are refused", limitsHold, false},
-	{"C30 what is killed, stopped or deleted leaves nothing", killLeavesNothing, true},
+	{"C30 nothing outlives a kill or a stop or a delete", killLeavesNothing, true},
 }
 
 // Run holds the driver to the contract, with real environments. On a host where
