@@ -35,7 +35,7 @@ func Adapter(script Script, cfg claude.Config) (*claude.Adapter, error) {
 	env := map[string]string{}
 	maps.Copy(env, cfg.Env)
 	env[ScriptEnv] = string(raw)
-	cfg.Env, cfg.Name, cfg.MinVersion, cfg.Tools = env, "scripted", scriptedVersion, []string{"Bash", "Write"}
+	cfg.Env, cfg.Name, cfg.MinVersion, cfg.Tools, cfg.KeepHome = env, "scripted", scriptedVersion, []string{"Bash", "Write"}, true
 	if len(cfg.Argv) == 0 {
 		cfg.Argv = []string{nod.GuestPath, Role}
 	}

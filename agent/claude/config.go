@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"nod"
@@ -42,6 +44,9 @@ type Config struct {
 	// HTTPS_PROXY, NODE_EXTRA_CA_CERTS, TMPDIR. PATH, LANG and TMPDIR have
 	// defaults. nod.AgentSpec.Env is laid over it.
 	Env map[string]string
+	// KeepHome leaves HOME as it is. Without it the shell's start-up files there are
+	// removed at each start, so HOME must be the agent's alone.
+	KeepHome bool
 	// Name is the adapter's name; "claude" when empty.
 	Name string
 	// Ask are the tools asked about on every use; DefaultAsk when nil.
@@ -49,6 +54,9 @@ type Config struct {
 	// Tools are the built-in tools a session has; DefaultTools when nil. A session
 	// that says it has another one is refused.
 	Tools []string
+	// MaxBudgetUSD, when set, is where the program itself ends a turn, by its own
+	// estimate of the cost of the session.
+	MaxBudgetUSD float64
 	// MinVersion is the oldest version accepted; the constant when empty.
 	MinVersion string
 	// Limits are the time limits.
@@ -87,6 +95,9 @@ func New(cfg Config) (*Adapter, error) {
 	}
 	if !agent.IsVersion(cfg.MinVersion) {
 		return nil, nod.E(nod.Invalid, fmt.Sprintf("%q is not a version", cfg.MinVersion), nil)
+	}
+	if math.IsNaN(cfg.MaxBudgetUSD) || math.IsInf(cfg.MaxBudgetUSD, 0) || cfg.MaxBudgetUSD < 0 {
+		return nil, nod.E(nod.Invalid, "the agent's budget is no amount of money", nil)
 	}
 	if cfg.Name == "" {
 		cfg.Name = "claude"
@@ -128,6 +139,9 @@ func (c Config) command(spec nod.AgentSpec) (nod.Command, error) {
 		"--settings", string(settings),
 		"--strict-mcp-config", "--disable-slash-commands",
 		"--tools", strings.Join(c.Tools, ","))
+	if c.MaxBudgetUSD > 0 {
+		argv = append(argv, "--max-budget-usd", strconv.FormatFloat(c.MaxBudgetUSD, 'f', -1, 64))
+	}
 	if spec.Session != "" {
 		if !agent.IsUUID(spec.Session) {
 			return nod.Command{}, nod.E(nod.Invalid, "the session to resume is not a session id", nil)

@@ -106,7 +106,7 @@ func (f *fake) greet() (prompt string) {
 }
 
 func config(change func(*Config)) Config {
-	cfg := Config{Argv: []string{"/opt/claude"}, Env: map[string]string{"HOME": "/home/x"}, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{KeepHome: true, Argv: []string{"/opt/claude"}, Env: map[string]string{"HOME": "/home/x"}, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&cfg)
 	}

@@ -24,6 +24,11 @@ func (a *Adapter) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec
 	if err != nil {
 		return nil, err
 	}
+	if !a.cfg.KeepHome {
+		if err := agent.SetUp(ctx, ex, command.Env, prepare, "", a.cfg.Limits); err != nil {
+			return nil, err
+		}
+	}
 	var s *session
 	err = agent.Launch(ctx, ex, command, func(p nod.Process) *agent.Live {
 		s = newSession(a.cfg, spec, p)

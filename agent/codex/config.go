@@ -31,7 +31,7 @@ const (
 // somewhere else, or act without being asked about.
 var off = []string{"api_key_model_discovery", "apps", "browser_use", "browser_use_external", "computer_use", "daemon_auto_start",
 	"goals", "guardian_approval", "hooks", "image_generation", "in_app_browser", "multi_agent", "plugin_sharing", "plugins", "remote_plugin",
-	"shell_snapshot", "skill_mcp_dependency_install", "skill_search", "tool_suggest", "unbounded_connection_retries", "unified_exec_tty"}
+	"shell_snapshot", "skill_mcp_dependency_install", "skill_search", "tool_suggest", "unbounded_connection_retries", "unified_exec_tty", "view_image"}
 
 // Config configures an Adapter.
 type Config struct {
@@ -135,7 +135,8 @@ func (c Config) command(env map[string]string) nod.Command {
 	argv := append(slices.Clone(c.Argv), "app-server",
 		"-c", "projects={"+quote(c.Workspace)+`={trust_level="untrusted"}}`,
 		"-c", "project_doc_max_bytes=0", "-c", "skills.include_instructions=false",
-		"-c", "allow_login_shell=false", "-c", `web_search="disabled"`)
+		"-c", "allow_login_shell=false", "-c", `web_search="disabled"`,
+		"--enable", "default_mode_request_user_input")
 	for _, feature := range off {
 		argv = append(argv, "--disable", feature)
 	}

@@ -29,7 +29,7 @@ func (a *Adapter) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec
 	if err != nil {
 		return nil, err
 	}
-	if err := a.cfg.setUp(ctx, ex, env); err != nil {
+	if err := agent.SetUp(ctx, ex, env, prepare, a.cfg.file(), a.cfg.Limits); err != nil {
 		return nil, err
 	}
 	var s *session

@@ -153,7 +153,7 @@ func TestTheHomeIsMadeAnewAndKeepsTheSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.Model = "mine"
-			if err := cfg.setUp(t.Context(), host, env); err != nil {
+			if err := agent.SetUp(t.Context(), host, env, prepare, cfg.file(), cfg.Limits); err != nil {
 				t.Fatal(err)
 			}
 			read := func(name string) string {

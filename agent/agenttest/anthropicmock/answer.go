@@ -43,6 +43,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, step Step, n int
 	if step.Delay > 0 && !s.Sleep(r, step.Delay) {
 		return
 	}
+	for k, v := range step.Header {
+		w.Header().Set(k, v)
+	}
 	if step.Status != 0 {
 		kind := step.Type
 		if kind == "" {

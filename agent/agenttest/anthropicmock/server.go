@@ -12,15 +12,16 @@ import (
 // Step is what one request of the agent's main loop is answered with. With no
 // field set it is an empty message.
 type Step struct {
-	Text    string        `json:"text,omitempty"`
-	Tools   []Tool        `json:"tools,omitempty"`   // calls, after Text
-	Status  int           `json:"status,omitempty"`  // when set, an error answer with this HTTP status
-	Type    string        `json:"type,omitempty"`    // its error type; "api_error" when empty
-	Message string        `json:"message,omitempty"` // its message
-	Delay   time.Duration `json:"delay,omitempty"`   // before the first byte
-	Hang    bool          `json:"hang,omitempty"`    // after the first block, until the client leaves or Close
-	Cut     bool          `json:"cut,omitempty"`     // the connection is dropped after the first block
-	Sticky  bool          `json:"sticky,omitempty"`  // answer every later request with it too
+	Text    string            `json:"text,omitempty"`
+	Tools   []Tool            `json:"tools,omitempty"`   // calls, after Text
+	Status  int               `json:"status,omitempty"`  // when set, an error answer with this HTTP status
+	Type    string            `json:"type,omitempty"`    // its error type; "api_error" when empty
+	Message string            `json:"message,omitempty"` // its message
+	Header  map[string]string `json:"header,omitempty"`  // of the answer
+	Delay   time.Duration     `json:"delay,omitempty"`   // before the first byte
+	Hang    bool              `json:"hang,omitempty"`    // after the first block, until the client leaves or Close
+	Cut     bool              `json:"cut,omitempty"`     // the connection is dropped after the first block
+	Sticky  bool              `json:"sticky,omitempty"`  // answer every later request with it too
 }
 
 // Tool is one tool call. ID is made up when empty.
