@@ -61,6 +61,15 @@ func (d *Delivery) On(on DeliveryEvent) error {
 	return nil
 }
 
+// Happening is one thing that happened in a repository, read from GitHub's API and put
+// into the words of the webhook that tells of it.
+type Happening struct {
+	Key     string    // its own, and the same whenever it is read
+	Event   string    // as X-GitHub-Event has it
+	At      time.Time // by GitHub's clock
+	Payload []byte
+}
+
 // Occurrence is what a delivery means to nod, with the wire format left behind.
 type Occurrence struct {
 	Kind         OccurrenceKind `json:"kind"`

@@ -81,8 +81,18 @@ type Task struct {
 	Rework       string    `json:"rework,omitempty"` // what was asked for that no run has been told of yet; a task in review goes back to work for it
 	Reason       string    `json:"reason,omitempty"` // why it failed or was cancelled, or what is odd about its branch now
 	CommentID    int64     `json:"comment_id,omitempty"`
+	LabelEvent   int64     `json:"label_event,omitempty"` // GitHub's id of the newest event that set the trigger label by then; set once
+	AskedAt      time.Time `json:"asked_at,omitzero"`     // when it was asked for, by GitHub's clock; set once
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// Late is how long after it was asked for the task began, 0 where nobody knows.
+func (t Task) Late() time.Duration {
+	if t.AskedAt.IsZero() || t.CreatedAt.IsZero() {
+		return 0
+	}
+	return max(0, t.CreatedAt.Sub(t.AskedAt))
 }
 
 // Short is the id that fits on a phone: the first eight characters.
@@ -130,19 +140,23 @@ type Comment struct {
 
 // Issue is an issue as GitHub reports it now.
 type Issue struct {
-	Repo      Repo      `json:"repo"`
-	Number    int       `json:"number"`
-	Title     string    `json:"title"` // untrusted
-	Body      string    `json:"body"`  // untrusted
-	Author    Actor     `json:"author"`
-	Open      bool      `json:"open"`
-	Pull      bool      `json:"pull"` // it is a pull request
-	Labels    []string  `json:"labels"`
-	Comments  []Comment `json:"comments"`          // Author.Tier is not resolved yet
-	Editor    Actor     `json:"editor,omitzero"`   // who last edited the body, when known
-	Labeller  Actor     `json:"labeller,omitzero"` // who set the trigger label last, when asked for
-	UpdatedAt time.Time `json:"updated_at"`
-	URL       string    `json:"url"`
+	Repo     Repo      `json:"repo"`
+	Number   int       `json:"number"`
+	Title    string    `json:"title"` // untrusted
+	Body     string    `json:"body"`  // untrusted
+	Author   Actor     `json:"author"`
+	Open     bool      `json:"open"`
+	Pull     bool      `json:"pull"` // it is a pull request
+	Labels   []string  `json:"labels"`
+	Comments []Comment `json:"comments"`          // Author.Tier is not resolved yet
+	Editor   Actor     `json:"editor,omitzero"`   // who last edited the body, when known
+	Labeller Actor     `json:"labeller,omitzero"` // who set the trigger label last, when asked for
+	// LabelEvent is GitHub's id of the event by which Labeller set it, at LabelledAt;
+	// 0 when it could not be found.
+	LabelEvent int64     `json:"label_event,omitempty"`
+	LabelledAt time.Time `json:"labelled_at,omitzero"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	URL        string    `json:"url"`
 	// Installation is the App's installation that reaches the repository, where a
 	// call was made without knowing it.
 	Installation int64 `json:"installation,omitempty"`

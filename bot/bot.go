@@ -87,6 +87,7 @@ type Bot struct {
 
 	pace     pace
 	life     context.Context // of the current Run; what outlives a request descends from it
+	starts   keyed           // by issue
 	mu       sync.Mutex
 	tasks    map[string]bool // tasks that have a conductor goroutine
 	sessions map[string]nod.AgentSession
@@ -147,6 +148,10 @@ func (b *Bot) Run(ctx context.Context) error {
 	b.life = ctx
 	b.mu.Unlock()
 	if err := b.recover(ctx); err != nil {
+		if ctx.Err() != nil { // the end came early
+			b.wg.Wait()
+			return nil
+		}
 		return fmt.Errorf("recover: %w", err)
 	}
 	for _, loop := range []func(context.Context){b.listen, b.receiveLoop, b.effectLoop, b.sweepLoop, b.actLoop, b.tellLoop} {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"nod"
 	"nod/policy"
@@ -14,6 +15,7 @@ import (
 // the issue as it is now, freezes it, asks policy, and writes all that follows
 // in one change, which writes r too. A note says why nothing came of it.
 func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r *receipt) (note string, err error) {
+	defer b.starts.lock(fmt.Sprintf("%s#%d", o.Repo.Key(), o.Issue))() // deliveries are one at a time, but the sweep is another
 	latest, err := b.Ledger.TaskOf(ctx, o.Repo, o.Issue)
 	switch {
 	case err != nil && nod.CodeOf(err) != nod.NotFound:
@@ -33,12 +35,45 @@ func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r 
 	case o.Kind == nod.IssueLabeled && !slices.ContainsFunc(issue.Labels, b.isTrigger):
 		return "the label is not there any more", nil
 	}
+	if note, err := heard(o, issue, latest); note != "" || err != nil {
+		return note, err
+	}
 	base, err := b.GitHub.DefaultBranch(ctx, o.Installation, o.Repo)
 	if err != nil {
 		return "", fmt.Errorf("read default branch: %w", err)
 	}
 	facts, snapshot := b.facts(ctx, set, o, issue)
-	return "", b.queue(ctx, set, o, r, issue, base, snapshot, policy.Start(facts))
+	t := nod.Task{Repo: o.Repo, Installation: o.Installation, Issue: o.Issue, Title: issue.Title, State: nod.TaskQueued,
+		Agent: set.Agent, RequestedBy: o.Sender, BaseRef: base, CreatedAt: b.cfg.Now()}
+	t.LabelEvent, t.AskedAt = max(issue.LabelEvent, latest.LabelEvent), asked(o, issue) // a command, too, uses the label up
+	return "", b.queue(ctx, t, r, snapshot, policy.Start(facts))
+}
+
+// labelLag is how far apart GitHub's two clocks for one label may be: the time of its
+// event, and the issue's own in the webhook.
+const labelLag = 5 * time.Second
+
+// heard says why a label is no reason for another task: the latest one began with the
+// very event that set it, however often and by whatever way it was told of. A list of
+// events that does not have the label yet is asked for again later.
+func heard(o nod.Occurrence, issue nod.Issue, latest nod.Task) (note string, err error) {
+	switch {
+	case o.Kind != nod.IssueLabeled || issue.LabelEvent == 0:
+		return "", nil
+	case o.At.Sub(issue.LabelledAt) > labelLag:
+		return "", nod.E(nod.Unavailable, "GitHub does not list yet who set the label", nil)
+	case latest.LabelEvent >= issue.LabelEvent:
+		return "this label was acted on already", nil
+	}
+	return "", nil
+}
+
+// asked is when GitHub says that a task was asked for.
+func asked(o nod.Occurrence, issue nod.Issue) time.Time {
+	if o.Kind == nod.IssueLabeled && !issue.LabelledAt.IsZero() {
+		return issue.LabelledAt
+	}
+	return o.At
 }
 
 // facts is StartFacts, measured.
@@ -83,24 +118,22 @@ func StartFacts(ctx context.Context, tiers Tiers, set RepoSettings, o nod.Occurr
 
 // queue writes the task, the verdict with its explanation, and the question or
 // the start that follows.
-func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, r *receipt, issue nod.Issue, base string, s nod.Snapshot, v policy.Verdict) error {
+func (b *Bot) queue(ctx context.Context, t nod.Task, r *receipt, s nod.Snapshot, v policy.Verdict) error {
 	frozen, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nod.E(nod.Internal, "the issue cannot be frozen", err)
 	}
-	id, err := b.id("t", 8)
-	if err != nil {
+	if t.ID, err = b.id("t", 8); err != nil {
 		return err
 	}
-	t := nod.Task{ID: id, Repo: o.Repo, Installation: o.Installation, Issue: o.Issue, Title: issue.Title,
-		State: nod.TaskQueued, Agent: set.Agent, RequestedBy: o.Sender, Untrusted: v.Untrusted, InputDigest: nod.Digest(frozen),
-		BaseRef: base, Branch: fmt.Sprintf("nod/%d-%s", o.Issue, id[1:7]), Approved: v.Allows()}
+	t.Untrusted, t.InputDigest, t.Approved = v.Untrusted, nod.Digest(frozen), v.Allows()
+	t.Branch = fmt.Sprintf("nod/%d-%s", t.Issue, t.ID[1:7])
 	if !v.Allows() && !v.Asks() {
 		t.Reason = "policy forbids the start: " + v.Because.String()
 	}
 	c := nod.Case{Task: t}
-	ch := finish(&nod.Change{By: o.Sender, Tasks: []*nod.Task{&c.Task}, Blobs: [][]byte{frozen}}, r)
-	e := nod.NewEvent(id, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{
+	ch := finish(&nod.Change{By: t.RequestedBy, Tasks: []*nod.Task{&c.Task}, Blobs: [][]byte{frozen}}, r)
+	e := nod.NewEvent(t.ID, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{
 		"action": "start", "input_digest": t.InputDigest, "verdict": v})
 	ch.Events = append(ch.Events, &e)
 	if err := b.relabel(&c, ch, "queued"); err != nil {
@@ -118,7 +151,7 @@ func (b *Bot) queue(ctx context.Context, set RepoSettings, o nod.Occurrence, r *
 	if err != nil {
 		return err
 	}
-	b.log.Info("task queued", "task", id, "repo", o.Repo.String(), "issue", o.Issue, "mode", string(v.Mode))
-	b.announce(id)
+	b.log.Info("task queued", "task", t.ID, "repo", t.Repo.String(), "issue", t.Issue, "mode", string(v.Mode), "late_ms", t.Late().Milliseconds())
+	b.announce(t.ID)
 	return nil
 }

@@ -125,7 +125,7 @@ func (b *Bot) handle(ctx context.Context, d *nod.Delivery) (note string, err err
 		}
 		return b.withdraw(ctx, *o, &receipt{delivery: d}, "the label was removed before the start", nod.TaskQueued)
 	case nod.IssueClosed:
-		return b.withdraw(ctx, *o, &receipt{delivery: d}, "the issue was closed", nod.TaskQueued, nod.TaskRunning, nod.TaskAwaitingGuidance)
+		return b.withdraw(ctx, *o, &receipt{delivery: d}, "the issue was closed", beforeReview...)
 	case nod.PullRequestClosed:
 		return b.pullRequestClosed(ctx, *o, d)
 	case nod.ReviewSubmitted, nod.ReviewCommentCreated:
@@ -148,6 +148,9 @@ func (b *Bot) withdraw(ctx context.Context, o nod.Occurrence, r *receipt, why st
 	}
 	if err != nil {
 		return "", err
+	}
+	if o.At.Before(t.AskedAt) { // told late or out of order
+		return "that was before the task was asked for", nil
 	}
 	note := ""
 	_, err = b.update(ctx, o.Sender, t.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {

@@ -110,6 +110,9 @@ func (b *Bot) statusBody(c nod.Case) string {
 	if c.Run != nil {
 		fmt.Fprintf(&w, "| Run | %d, %s |\n", c.Run.Number, c.Run.State)
 	}
+	if late := c.Task.Late(); late >= worthSaying {
+		fmt.Fprintf(&w, "| Began | %s after it was asked for: nod did not hear of it earlier |\n", roughly(late))
+	}
 	for _, d := range c.Open() {
 		fmt.Fprintf(&w, "| Waits for | %s |\n", waitsFor(d))
 	}
@@ -159,6 +162,20 @@ func (b *Bot) next(c nod.Case) string {
 		return fmt.Sprintf("Next: look at #%d. Merge it, or say what is to change in a review or with `/nod say …`.", pullOf(c))
 	}
 	return "Next: nothing to do. `/nod say …` tells the agent something, `/nod cancel` ends it, " + page + " shows it."
+}
+
+// worthSaying is how late a start must be for the status comment to say so.
+const worthSaying = 3 * time.Minute
+
+// roughly is a duration in the largest unit that fits it.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return plural(int(d/(24*time.Hour)), "day")
+	case d >= 2*time.Hour:
+		return plural(int(d/time.Hour), "hour")
+	}
+	return plural(int(d/time.Minute), "minute")
 }
 
 func headline(c nod.Case) string {

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"nod"
@@ -13,6 +14,9 @@ var unfinished = []nod.TaskState{nod.TaskQueued, nod.TaskRunning, nod.TaskAwaiti
 
 // keepWork is how long the commits of a task are kept that ended without a merge.
 const keepWork = 30 * 24 * time.Hour
+
+// beforeReview are those in which closing the issue cancels.
+var beforeReview = []nod.TaskState{nod.TaskQueued, nod.TaskRunning, nod.TaskAwaitingGuidance}
 
 // recover brings the store and the machine together after a start: environments
 // of a dead process are stopped, its live runs are interrupted, and every
@@ -106,6 +110,9 @@ func (b *Bot) reconcile(ctx context.Context) {
 	}
 	for _, t := range tasks {
 		b.conduct(ctx, t.ID)
+		if err := b.reread(ctx, t); err != nil && ctx.Err() == nil {
+			b.log.Warn("read the issue of a task", "task", t.ID, "err", err)
+		}
 		if t.State != nod.TaskReadyForReview {
 			continue
 		}
@@ -123,12 +130,26 @@ func (b *Bot) reconcile(ctx context.Context) {
 			if i.Labeller.Kind == "" { // GitHub forgot who it was: nobody to trust
 				i.Labeller = nod.Actor{Kind: nod.ActorGitHub, Host: b.cfg.Host}
 			}
-			o := nod.Occurrence{Kind: nod.IssueLabeled, Repo: set.Repo, Installation: i.Installation, Issue: i.Number, Sender: i.Labeller, Label: b.cfg.TriggerLabel, At: i.UpdatedAt}
+			o := nod.Occurrence{Kind: nod.IssueLabeled, Repo: set.Repo, Installation: i.Installation, Issue: i.Number, Sender: i.Labeller, Label: b.cfg.TriggerLabel, At: i.LabelledAt}
 			if note, err := b.accept(ctx, set, o, nil); err != nil {
 				b.log.Warn("accept a missed label", "repo", set.Repo.String(), "issue", i.Number, "err", err)
 			} else if note == "" {
-				b.log.Info("a label was missed", "repo", set.Repo.String(), "issue", i.Number, "late_ms", b.cfg.Now().Sub(i.UpdatedAt).Milliseconds())
+				b.log.Info("a label was missed", "repo", set.Repo.String(), "issue", i.Number)
 			}
 		}
 	}
+}
+
+// reread cancels a task whose issue was closed without nod having been told.
+func (b *Bot) reread(ctx context.Context, t nod.Task) error {
+	if !slices.Contains(beforeReview, t.State) {
+		return nil
+	}
+	issue, err := b.GitHub.Issue(ctx, t.Installation, t.Repo, t.Issue)
+	if err != nil || issue.Open {
+		return err
+	}
+	o := nod.Occurrence{Kind: nod.IssueClosed, Repo: t.Repo, Installation: t.Installation, Issue: t.Issue, Sender: nod.Supervisor(), At: issue.UpdatedAt}
+	_, err = b.withdraw(ctx, o, nil, "the issue was closed", beforeReview...)
+	return err
 }

@@ -183,6 +183,12 @@ CREATE INDEX events_stream ON events (stream, id);
 
 CREATE INDEX events_usage ON events (stream, id) WHERE kind = 'usage';
 
+CREATE TABLE marks (
+    name       TEXT    NOT NULL PRIMARY KEY CHECK (name <> ''),
+    mark       TEXT    NOT NULL CHECK (mark <> ''),
+    updated_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE passkeys (
     id              TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
     name            TEXT    NOT NULL,
@@ -315,7 +321,7 @@ CREATE TABLE tasks (
     comment_id   INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL
-, rework TEXT NOT NULL DEFAULT '') STRICT;
+, rework TEXT NOT NULL DEFAULT '', label_event INTEGER NOT NULL DEFAULT 0, asked_at INTEGER) STRICT;
 
 CREATE INDEX tasks_issue ON tasks (repo_key, issue, n);
 

@@ -9,12 +9,12 @@ import (
 )
 
 const taskColumns = `id, version, host, owner, name, installation, issue, title, state, agent, requested_by, untrusted,
-	input_digest, base_ref, branch, approved, briefing, rework, reason, comment_id, created_at, updated_at`
+	input_digest, base_ref, branch, approved, briefing, rework, reason, comment_id, label_event, asked_at, created_at, updated_at`
 
 func scanTask(r scanner) (t nod.Task, err error) {
 	err = r.Scan(&t.ID, &t.Version, &t.Repo.Host, &t.Repo.Owner, &t.Repo.Name, &t.Installation, &t.Issue, &t.Title, &t.State, &t.Agent,
 		toJSON{&t.RequestedBy}, &t.Untrusted, &t.InputDigest, &t.BaseRef, &t.Branch, &t.Approved, &t.Briefing, &t.Rework, &t.Reason, &t.CommentID,
-		toTime{&t.CreatedAt}, toTime{&t.UpdatedAt})
+		&t.LabelEvent, toTime{&t.AskedAt}, toTime{&t.CreatedAt}, toTime{&t.UpdatedAt})
 	return t, err
 }
 
@@ -32,11 +32,11 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 		if n.State != nod.TaskMachine.Start {
 			return conflict("a task begins as " + string(nod.TaskMachine.Start))
 		}
-		n.CreatedAt = t.now
-		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		n.CreatedAt, n.AskedAt = t.now, moment(n.AskedAt)
+		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?`+strings.Repeat(`, ?`, 24)+`)`,
 			n.ID, n.Version, n.Repo.Host, n.Repo.Owner, n.Repo.Name, n.Installation, n.Issue, n.Title, n.State, n.Agent, requested, n.Untrusted,
-			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(),
-			n.Repo.Key()); err != nil {
+			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.LabelEvent, millis(n.AskedAt),
+			n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(), n.Repo.Key()); err != nil {
 			return err
 		}
 		t.committed(func() { *v = n })
@@ -49,7 +49,7 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 	if err := swappable("task", n.ID, old.Version, v.Version); err != nil {
 		return err
 	}
-	n.CreatedAt = old.CreatedAt
+	n.CreatedAt, n.AskedAt, n.LabelEvent = old.CreatedAt, old.AskedAt, old.LabelEvent
 	switch {
 	case old.Repo != n.Repo || old.Issue != n.Issue || old.RequestedBy != n.RequestedBy:
 		return conflict("a task never changes its issue or who requested it")

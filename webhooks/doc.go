@@ -1,5 +1,5 @@
 // Package webhooks is how GitHub reaches nod: receiver.go takes a delivery in,
-// poller.go fetches what never arrived, row.go reads what a row needs, parse.go later
+// poller.go fetches what never arrived, watcher.go does without webhooks, row.go reads what a row needs, parse.go later
 // says what it means.
 //
 // A delivery is answered with 2xx only when it is durable, a repetition, a ping, or

@@ -20,6 +20,7 @@ const (
 	// mostListed bounds one look; mostWait bounds the time between two.
 	mostListed = 5000
 	mostWait   = 15 * time.Minute
+	pollerMark = "deliveries"
 )
 
 // Past is a delivery as GitHub remembers it, whether or not anyone took it.
@@ -46,25 +47,27 @@ type Known interface {
 type PollerConfig struct {
 	History  History       // required
 	Known    Known         // required
+	Marks    Marks         // required
 	Receiver *Receiver     // required; its table is what the poller fills
 	Every    time.Duration // between two looks; default 1 min, longer after failures
 	Reach    time.Duration // how far back the first look goes; default DefaultReach
 	Log      *slog.Logger  // required
 	Now      func() time.Time
+	// RetryAfter is how long GitHub asked to wait; may be nil.
+	RetryAfter func(err error) (time.Duration, bool)
 }
 
 // Poller fetches deliveries that never arrived: the hook's URL did not answer, or
 // there is none. It may run beside the receiver; what one of them has stored the
 // other leaves alone.
 type Poller struct {
-	cfg   PollerConfig
-	since time.Time            // how far back the next look goes
-	seen  map[string]time.Time // GUIDs that are done with but have no row: own events, lost payloads
+	cfg  PollerConfig
+	seen map[string]time.Time // GUIDs that are done with but have no row: own events, lost payloads
 }
 
 // NewPoller checks cfg and makes a Poller.
 func NewPoller(cfg PollerConfig) (*Poller, error) {
-	if cfg.History == nil || cfg.Known == nil || cfg.Receiver == nil || cfg.Log == nil || cfg.Every < 0 || cfg.Reach < 0 {
+	if cfg.History == nil || cfg.Known == nil || cfg.Marks == nil || cfg.Receiver == nil || cfg.Log == nil || cfg.Every < 0 || cfg.Reach < 0 {
 		return nil, nod.E(nod.Invalid, "the delivery poller needs a history, a store, a receiver and a logger", nil)
 	}
 	if cfg.Now == nil {
@@ -77,31 +80,22 @@ func NewPoller(cfg PollerConfig) (*Poller, error) {
 
 // Run polls until ctx ends. It does not return before the look under way has ended.
 func (p *Poller) Run(ctx context.Context) {
-	wait := p.cfg.Every
-	for {
-		if _, err := p.Poll(ctx); err != nil && ctx.Err() == nil {
-			wait = min(2*wait, max(mostWait, p.cfg.Every))
-			p.cfg.Log.WarnContext(ctx, "poll deliveries", "err", err, "again_in", wait)
-		} else {
-			wait = p.cfg.Every
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
+	repeat(ctx, p.cfg.Every, p.cfg.RetryAfter, func(ctx context.Context) error {
+		_, err := p.Poll(ctx)
+		return err
+	}, func(err error, wait time.Duration) {
+		p.cfg.Log.WarnContext(ctx, "poll deliveries", "err", err, "again_in", wait)
+	})
 }
 
-// Poll looks once and returns how many deliveries it stored. After an error the
-// next look goes as far back as this one. It must not be called twice at once.
+// Poll looks once and returns how many deliveries it stored. After an error, or a
+// crash, the next look goes as far back as this one. It must not be called twice at
+// once.
 func (p *Poller) Poll(ctx context.Context) (stored int, err error) {
 	start := p.cfg.Now()
-	since := p.since
-	if since.IsZero() {
-		since = start.Add(-p.cfg.Reach)
+	since, err := p.since(ctx, start)
+	if err != nil {
+		return 0, err
 	}
 	lacking, err := p.lacking(ctx, since)
 	if err != nil {
@@ -116,13 +110,30 @@ func (p *Poller) Poll(ctx context.Context) (stored int, err error) {
 			stored++
 		}
 	}
-	p.since = start.Add(-overlap)
+	if err := p.cfg.Marks.SetMark(ctx, pollerMark, start.UTC().Format(time.RFC3339)); err != nil {
+		return stored, fmt.Errorf("keep mark: %w", err)
+	}
 	for guid, at := range p.seen {
-		if at.Before(p.since) {
+		if at.Before(start.Add(-overlap)) {
 			delete(p.seen, guid)
 		}
 	}
 	return stored, nil
+}
+
+// since is how far back a look goes: some time before the last one, in this process or
+// an earlier one, but no farther than GitHub remembers.
+func (p *Poller) since(ctx context.Context, now time.Time) (time.Time, error) {
+	earliest := now.Add(-p.cfg.Reach)
+	mark, err := p.cfg.Marks.Mark(ctx, pollerMark)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read mark: %w", err)
+	}
+	last, err := time.Parse(time.RFC3339, mark)
+	if err != nil || last.Add(-overlap).Before(earliest) || last.After(now) {
+		return earliest, nil
+	}
+	return last.Add(-overlap), nil
 }
 
 // lacking lists the deliveries since then that matter and are not stored, oldest

@@ -92,6 +92,24 @@ func (s *shelf) count() int {
 	return len(s.rows)
 }
 
+func (s *shelf) Mark(_ context.Context, name string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marks[name], s.err
+}
+
+func (s *shelf) SetMark(_ context.Context, name, mark string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.marks == nil {
+		s.marks = map[string]string{}
+	}
+	if s.err == nil {
+		s.marks[name] = mark
+	}
+	return s.err
+}
+
 func (s *shelf) Known(_ context.Context, guids ...string) (map[string]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +124,7 @@ func poller(t *testing.T, h *history) (*webhooks.Poller, *webhooks.Receiver, *sh
 	t.Helper()
 	rc, s, _ := receiver(t, func(c *webhooks.Config) { c.Now = time.Now })
 	log := &bytes.Buffer{}
-	p, err := webhooks.NewPoller(webhooks.PollerConfig{History: h, Known: s, Receiver: rc, Log: slog.New(slog.NewTextHandler(log, nil))})
+	p, err := webhooks.NewPoller(webhooks.PollerConfig{History: h, Known: s, Marks: s, Receiver: rc, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Accepter interface {
 
 // Config is what a Receiver needs to know.
 type Config struct {
-	Secrets   []nod.Secret // one, or two while the secret is changed; required
+	Secrets   []nod.Secret // one, or two while the secret is changed; none: nothing is taken by HTTP
 	Accept    Accepter     // required
 	AppID     int64        // of the GitHub App; required
 	BotUserID int64        // account id of the App's bot user; 0 while it is not known
@@ -48,6 +48,7 @@ type Config struct {
 //	202  stored, and new
 //	200  nothing new to store: a repetition, a ping, or an event nod itself caused
 //	400  signed, but not a JSON object or without the headers of a delivery
+//	404  no secret is configured: deliveries come by other ways
 //	401  no signature, or one by none of the secrets
 //	405, 413, 415  another method, too large, another content type
 //	503  not stored; GitHub keeps the delivery and the poller fetches it
@@ -60,8 +61,8 @@ type Receiver struct {
 func New(cfg Config) (*Receiver, error) {
 	missing := ""
 	switch {
-	case len(cfg.Secrets) == 0 || len(cfg.Secrets) > 2:
-		missing = "one or two secrets"
+	case len(cfg.Secrets) > 2:
+		missing = "at most two secrets"
 	case cfg.Accept == nil:
 		missing = "a store"
 	case cfg.AppID <= 0:
@@ -159,6 +160,9 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (row, Outcome, error) {
 	if r.Method != http.MethodPost {
 		return row{}, "", &httpError{http.StatusMethodNotAllowed, "deliveries are sent by POST"}
+	}
+	if len(rc.cfg.Secrets) == 0 {
+		return row{}, "", nod.E(nod.NotFound, "no webhook is expected here", nil)
 	}
 	if err := jsonBody(r.Header); err != nil {
 		return row{}, "", err

@@ -34,10 +34,11 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // shelf is the table of deliveries, with its two unique columns.
 type shelf struct {
-	mu   sync.Mutex
-	rows []nod.Delivery
-	seen map[string]bool
-	err  error
+	mu    sync.Mutex
+	rows  []nod.Delivery
+	seen  map[string]bool
+	marks map[string]string
+	err   error
 }
 
 func (s *shelf) AcceptDelivery(_ context.Context, d nod.Delivery) (bool, error) {
@@ -101,6 +102,19 @@ func payload(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// Without a secret nobody can prove who they are by HTTP; what is polled is taken.
+func TestWithoutASecretNothingIsTakenByHTTP(t *testing.T) {
+	rc, s, _ := receiver(t, func(c *webhooks.Config) { c.Secrets = nil })
+	r := delivery(guid, "issues", payload(t, "issues.labeled"))
+	r.Header.Set("X-Hub-Signature-256", sign("", payload(t, "issues.labeled")))
+	if w := send(rc, r); w.Code != http.StatusNotFound || len(s.rows) != 0 {
+		t.Errorf("answered %d, %d rows", w.Code, len(s.rows))
+	}
+	if o, err := rc.Take(t.Context(), "poll:1", "issues", payload(t, "issues.labeled")); o != webhooks.Accepted || err != nil {
+		t.Errorf("%s, %v", o, err)
+	}
 }
 
 const guid = "6f9c1c40-1551-11f1-8000-0242ac120002"
@@ -337,7 +351,6 @@ func TestLargeDeliveriesWithinTheCapAreTaken(t *testing.T) {
 func TestReceiverNeedsItsParts(t *testing.T) {
 	good := webhooks.Config{Secrets: []nod.Secret{nod.NewSecret("x")}, Accept: &shelf{}, AppID: 1, Host: "github.com", Log: slog.New(slog.DiscardHandler)}
 	for name, change := range map[string]func(*webhooks.Config){
-		"no secret":     func(c *webhooks.Config) { c.Secrets = nil },
 		"empty secret":  func(c *webhooks.Config) { c.Secrets = []nod.Secret{nod.NewSecret("x"), {}} },
 		"three secrets": func(c *webhooks.Config) { c.Secrets = make([]nod.Secret, 3) },
 		"no store":      func(c *webhooks.Config) { c.Accept = nil },

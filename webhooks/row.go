@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,7 @@ func read(host, guid, event string, payload []byte) (row, error) {
 		ID        int64           `json:"id"`
 		Number    int             `json:"number"`
 		UpdatedAt json.RawMessage `json:"updated_at"`
+		ClosedAt  json.RawMessage `json:"closed_at"`
 		Name      string          `json:"name"`
 		App       account         `json:"performed_via_github_app"`
 	}
@@ -72,6 +74,9 @@ func read(host, guid, event string, payload []byte) (row, error) {
 	r.number, r.at = issue.Number, loosely[string](issue.UpdatedAt)
 	if pull.Number != 0 {
 		r.number, r.at = pull.Number, loosely[string](pull.UpdatedAt)
+	}
+	if closed := cmp.Or(loosely[string](pull.ClosedAt), loosely[string](issue.ClosedAt)); r.action == "closed" && closed != "" {
+		r.at = closed // the same whoever tells of it, unlike the last change
 	}
 	switch event + "." + r.action {
 	case string(nod.ReviewSubmitted):

@@ -129,7 +129,7 @@ func TestPollerKnowsWhatTheStoreHas(t *testing.T) {
 	h.add(1, id(1), "issues", time.Now().Add(-2*time.Hour), payload(t, "issues.labeled"))
 	h.add(2, id(2), "issues", time.Now().Add(-time.Hour), payload(t, "issues.closed"))
 	send(rc, delivery(id(1), "issues", payload(t, "issues.labeled")))
-	p, err := webhooks.NewPoller(webhooks.PollerConfig{History: h, Known: s, Receiver: rc, Log: slog.New(slog.DiscardHandler)})
+	p, err := webhooks.NewPoller(webhooks.PollerConfig{History: h, Known: s, Marks: s, Receiver: rc, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,10 +49,7 @@ func (c *Client) Issue(ctx context.Context, installation int64, repo nod.Repo, n
 		issue.Comments = append(issue.Comments, nod.Comment{ID: one.GetID(), Body: one.GetBody(),
 			Author: nod.Standing{Actor: c.actor(one.User)}, UpdatedAt: one.GetUpdatedAt().UTC()})
 	}
-	if issue.Labeller, err = c.labeller(ctx, client, repo, issue); err != nil {
-		return nod.Issue{}, err
-	}
-	return issue, nil
+	return issue, c.labeller(ctx, client, repo, &issue)
 }
 
 func (c *Client) issue(installation int64, repo nod.Repo, got *gh.Issue) nod.Issue {
@@ -64,34 +61,35 @@ func (c *Client) issue(installation int64, repo nod.Repo, got *gh.Issue) nod.Iss
 	return issue
 }
 
-// labeller finds who set the trigger label last, from the newest event backwards.
-// It is nobody when the label is not set, or its event is too far back.
-func (c *Client) labeller(ctx context.Context, client *gh.Client, repo nod.Repo, issue nod.Issue) (nod.Actor, error) {
+// labeller finds who set the trigger label last, and when, from the newest event
+// backwards. It is nobody when the label is not set, or its event is too far back.
+func (c *Client) labeller(ctx context.Context, client *gh.Client, repo nod.Repo, issue *nod.Issue) error {
 	if c.trigger == "" || !carries(issue.Labels, c.trigger) {
-		return nod.Actor{}, nil
+		return nil
 	}
 	list := func(page int) ([]*gh.IssueEvent, *gh.Response, error) {
 		return client.Issues.ListIssueEvents(ctx, repo.Owner, repo.Name, issue.Number, &gh.ListOptions{Page: page, PerPage: perPage})
 	}
 	first, res, err := list(1)
 	if err != nil {
-		return nod.Actor{}, c.fault("read the events of an issue of "+repo.String(), err)
+		return c.fault("read the events of an issue of "+repo.String(), err)
 	}
 	last := max(1, res.LastPage)
 	for page := last; page >= 1 && page > last-maxEventPages; page-- {
 		events := first
 		if page > 1 {
 			if events, _, err = list(page); err != nil {
-				return nod.Actor{}, c.fault("read the events of an issue of "+repo.String(), err)
+				return c.fault("read the events of an issue of "+repo.String(), err)
 			}
 		}
 		for i := len(events) - 1; i >= 0; i-- {
 			if e := events[i]; e.GetEvent() == "labeled" && strings.EqualFold(e.GetLabel().GetName(), c.trigger) {
-				return c.actor(e.Actor), nil
+				issue.Labeller, issue.LabelEvent, issue.LabelledAt = c.actor(e.Actor), e.GetID(), e.GetCreatedAt().UTC()
+				return nil
 			}
 		}
 	}
-	return nod.Actor{}, nil
+	return nil
 }
 
 func carries(labels []string, name string) bool {
@@ -165,7 +163,7 @@ func (c *Client) Labelled(ctx context.Context, repo nod.Repo, label string) ([]n
 		if issue.Pull || !issue.Open || !carries(issue.Labels, label) {
 			continue
 		}
-		if issue.Labeller, err = c.labeller(ctx, client, repo, issue); err != nil {
+		if err := c.labeller(ctx, client, repo, &issue); err != nil {
 			return nil, c.fault(act, err)
 		}
 		out = append(out, issue)

@@ -49,6 +49,7 @@ func reachOf(installation int64, repo nod.Repo, perms map[string]string) reach {
 type access struct {
 	source *ghinstallation.Transport
 	client *gh.Client
+	reader *gh.Client // asks with ETags; nil until it is needed
 }
 
 // tokenLife is how long GitHub honours an installation token.

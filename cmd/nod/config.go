@@ -46,10 +46,24 @@ type GitHubConfig struct {
 	WebURL      string   `json:"web_url"`              // default https://github.com
 	AppID       int64    `json:"app_id"`               // required
 	PrivateKey  string   `json:"private_key_file"`     // required
-	WebhookKeys []string `json:"webhook_secret_files"` // one, or two during a rotation
+	WebhookKeys []string `json:"webhook_secret_files"` // one, or two during a rotation; required with the way "webhook"
+	Receive     []string `json:"receive"`              // ways to hear of things: webhook, deliveries, poll; default the first two
+	PollEvery   string   `json:"poll_every"`           // between two looks of deliveries and of poll, as a Go duration; default "1m"
 	Owners      []int64  `json:"owners"`               // numeric ids of the accounts with tier owner
 	Workflows   bool     `json:"push_workflows"`       // push workflow files, for which the App has the permission Workflows
 }
+
+// The ways by which nod hears of what happens on GitHub. Several may be on at once.
+const (
+	byWebhook    = "webhook"    // GitHub sends it to public_url
+	byDeliveries = "deliveries" // GitHub's list of what it sent, or tried to
+	byPoll       = "poll"       // GitHub's API is asked; no webhook is needed
+
+	shortestPoll = 5 * time.Second
+)
+
+// hears reports whether way is one of the ways.
+func (c GitHubConfig) hears(way string) bool { return slices.Contains(c.Receive, way) }
 
 // AuthorConfig is the account whose signing key the bot's key is, so that GitHub
 // shows its commits as verified.
@@ -174,6 +188,10 @@ func (c *Config) defaults() {
 	set(&c.Listen, "127.0.0.1:8467")
 	set(&c.TriggerLabel, "nod")
 	set(&c.SigningKey, filepath.Join(c.StateDir, "signing_key"))
+	set(&c.GitHub.PollEvery, "1m")
+	if len(c.GitHub.Receive) == 0 {
+		c.GitHub.Receive = []string{byWebhook, byDeliveries}
+	}
 	set(&c.DecisionTime, nod.ApprovalDeadline.String())
 	set(&c.Ntfy.RemindAfter, "3m")
 	if c.Ntfy.Reminders == nil {
@@ -204,8 +222,10 @@ func (c Config) check() error {
 		return errors.New("github.app_id is required")
 	case c.GitHub.PrivateKey == "":
 		return errors.New("github.private_key_file is required")
-	case len(c.GitHub.WebhookKeys) < 1 || len(c.GitHub.WebhookKeys) > 2:
+	case c.GitHub.hears(byWebhook) && (len(c.GitHub.WebhookKeys) < 1 || len(c.GitHub.WebhookKeys) > 2):
 		return errors.New("github.webhook_secret_files takes one or two files")
+	case !c.GitHub.hears(byWebhook) && len(c.GitHub.WebhookKeys) > 0:
+		return errors.New("github.webhook_secret_files goes with \"webhook\" in github.receive")
 	case len(c.GitHub.Owners) == 0:
 		return errors.New("github.owners is empty: nobody could answer")
 	case c.StateDir == "" || !filepath.IsAbs(c.StateDir):
@@ -230,6 +250,14 @@ func (c Config) check() error {
 		if err != nil || p.Host == "" || p.Scheme != "https" && p.Scheme != "http" {
 			return fmt.Errorf("%s is not an http or https address: %q", name, u)
 		}
+	}
+	for _, way := range c.GitHub.Receive {
+		if way != byWebhook && way != byDeliveries && way != byPoll {
+			return fmt.Errorf("github.receive takes webhook, deliveries and poll, not %q", way)
+		}
+	}
+	if d, err := time.ParseDuration(c.GitHub.PollEvery); err != nil || d < shortestPoll {
+		return fmt.Errorf("github.poll_every is not a duration of at least %s: %q", shortestPoll, c.GitHub.PollEvery)
 	}
 	if d, err := time.ParseDuration(c.DecisionTime); err != nil || d <= 0 {
 		return fmt.Errorf("decision_time is not a duration such as \"10m\": %q", c.DecisionTime)

@@ -29,6 +29,17 @@ func TestConfigTakesCommentsAndFillsDefaults(t *testing.T) {
 	}
 }
 
+// Whoever has no public address needs no webhook secret.
+func TestConfigPollsWithoutAWebhook(t *testing.T) {
+	c, err := ParseConfig("nod.hujson", []byte(strings.Replace(goodConfig, `"webhook_secret_files": ["/w"]`, `"receive": ["poll"]`, 1)))
+	if err != nil || c.GitHub.hears(byWebhook) || c.GitHub.hears(byDeliveries) || !c.GitHub.hears(byPoll) {
+		t.Errorf("%+v, %v", c.GitHub, err)
+	}
+	if c, err := ParseConfig("nod.hujson", []byte(goodConfig)); err != nil || !c.GitHub.hears(byWebhook) || !c.GitHub.hears(byDeliveries) || c.GitHub.hears(byPoll) {
+		t.Errorf("%+v, %v", c.GitHub, err)
+	}
+}
+
 func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"unknown key":        {`"state_dir"`, `"state_dri"`, `nod.hujson:4:3: unknown key "state_dri"`},
@@ -55,6 +66,9 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"unknown driver":    {`"state_dir"`, `"runtime": {"driver": "lxc"}, "state_dir"`, "runtime.driver"},
 		"half an engine":    {`"state_dir"`, `"runtime": {"driver": "docker"}, "state_dir"`, "needs socket, image"},
 		"embedded socket":   {`"state_dir"`, `"runtime": {"socket": "/s"}, "state_dir"`, "only an engine has a socket"},
+		"unknown way":       {`"owners"`, `"receive": ["email"], "owners"`, `not "email"`},
+		"useless secret":    {`"owners"`, `"receive": ["poll"], "owners"`, "goes with"},
+		"hurried poll":      {`"owners"`, `"poll_every": "1s", "owners"`, "github.poll_every"},
 		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
 	} {
 		t.Run(name, func(t *testing.T) {

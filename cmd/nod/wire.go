@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"nod"
@@ -83,7 +84,7 @@ type system struct {
 	store  *store.Store
 	bot    *bot.Bot
 	github *github.Client
-	poller *webhooks.Poller
+	polled []func(context.Context) // each until its context ends
 	web    http.Handler
 	close  []func() error
 }
@@ -132,8 +133,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.poller, err = webhooks.NewPoller(webhooks.PollerConfig{History: history{s.github}, Known: s.store, Receiver: receiver, Log: p.log, Now: time.Now})
-	if err != nil {
+	if err := s.pollers(host, receiver); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -142,6 +142,37 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	mux.Handle("/", page)
 	s.web = mux
 	return s, nil
+}
+
+// pollers makes what asks GitHub what happened, as the configuration says.
+func (s *system) pollers(host string, receiver *webhooks.Receiver) error {
+	c := s.config
+	every, err := time.ParseDuration(c.GitHub.PollEvery)
+	if err != nil {
+		return nod.E(nod.Invalid, "github.poll_every is not a duration", err)
+	}
+	if c.GitHub.hears(byDeliveries) {
+		p, err := webhooks.NewPoller(webhooks.PollerConfig{History: history{s.github}, Known: s.store, Marks: s.store, Receiver: receiver,
+			Every: every, RetryAfter: github.RetryAfter, Log: s.log, Now: time.Now})
+		if err != nil {
+			return err
+		}
+		s.polled = append(s.polled, p.Run)
+	}
+	if c.GitHub.hears(byPoll) {
+		var repos []nod.Repo
+		for _, r := range c.Repos {
+			owner, name, _ := strings.Cut(r.Repo, "/")
+			repos = append(repos, nod.Repo{Host: host, Owner: owner, Name: name})
+		}
+		w, err := webhooks.NewWatcher(webhooks.WatcherConfig{Happenings: s.github, Known: s.store, Marks: s.store, Receiver: receiver, Repos: repos,
+			Every: every, RetryAfter: github.RetryAfter, Log: s.log})
+		if err != nil {
+			return err
+		}
+		s.polled = append(s.polled, w.Run)
+	}
+	return nil
 }
 
 // besideEvery is how often a serving nod looks for what a command on the host wrote.
@@ -270,11 +301,10 @@ func (s *system) serve(ctx context.Context, l net.Listener) error {
 	defer stop()
 	worked := make(chan error, 1)
 	go func() { worked <- s.bot.Run(life) }()
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		s.poller.Run(life)
-	}()
+	var polled sync.WaitGroup
+	for _, run := range s.polled {
+		polled.Go(func() { run(life) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -289,7 +319,7 @@ func (s *system) serve(ctx context.Context, l net.Listener) error {
 	if e := server.Shutdown(grace); e != nil {
 		err = errors.Join(err, server.Close())
 	}
-	<-polled
+	polled.Wait()
 	return errors.Join(err, <-worked)
 }
 

@@ -42,6 +42,21 @@ func deliveries(t *testing.T, open Open) {
 			t.Errorf("known: %v, %v", known, err)
 		}
 	})
+	t.Run("MarksOfPollersAreKept", func(t *testing.T) {
+		f := newFixture(t, open, Setup{})
+		for _, mark := range []string{"", "one", "one", "two"} {
+			if mark != "" {
+				must(t, f.SetMark(f.ctx, "deliveries", mark))
+			}
+			if got, err := f.Mark(f.ctx, "deliveries"); err != nil || got != mark {
+				t.Errorf("mark %q, %v; want %q", got, err, mark)
+			}
+		}
+		if got, err := f.Mark(f.ctx, "watch/x"); err != nil || got != "" {
+			t.Errorf("another poller's mark: %q, %v", got, err)
+		}
+		wants(t, "an empty mark", f.SetMark(f.ctx, "deliveries", ""), nod.Invalid)
+	})
 	t.Run("OneEventUnderTwoGUIDsIsHandledOnce", func(t *testing.T) {
 		f := newFixture(t, open, Setup{})
 		if !accept(f, "g1", "k", "o") || accept(f, "g2", "k", "o") || accept(f, "g2", "k", "o") || accept(f, "g3", "k", "o") {

@@ -23,6 +23,8 @@ type Store interface {
 	LeaseDelivery(ctx context.Context, ttl time.Duration) (nod.Delivery, error)
 	DeliveriesByState(ctx context.Context) (map[nod.DeliveryState]int64, error)
 	Known(ctx context.Context, guids ...string) (map[string]bool, error)
+	Mark(ctx context.Context, name string) (string, error)
+	SetMark(ctx context.Context, name, mark string) error
 
 	DueEffects(ctx context.Context) ([]nod.Effect, error)
 	BeginEffect(ctx context.Context, e *nod.Effect) error

@@ -1,10 +1,12 @@
 package githubsim
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -25,8 +27,8 @@ func listIssues(c *call) (int, any, error) {
 		state = "open"
 	}
 	var found []*issue
-	for _, i := range slices.Backward(c.repo.issues) {
-		if state != "all" && state != stateOf(i) || q.Get("since") > i.updated.Format("2006-01-02T15:04:05Z") {
+	for _, i := range inOrder(c, c.repo.issues, func(i *issue) (time.Time, time.Time) { return i.created, i.updated }) {
+		if state != "all" && state != stateOf(i) || c.before(i.updated) {
 			continue
 		}
 		fits := true
@@ -95,6 +97,78 @@ func listEvents(c *call) (int, any, error) {
 	out := []obj{}
 	for _, e := range paginate(c, i.events) {
 		out = append(out, c.eventJSON(c.repo, e))
+	}
+	return http.StatusOK, out, nil
+}
+
+// listRepoEvents lists what happened to all issues and pull requests, newest first,
+// each with its issue.
+func listRepoEvents(c *call) (int, any, error) {
+	type happened struct {
+		*event
+		on *issue
+	}
+	var all []happened
+	for _, i := range c.repo.issues {
+		for _, e := range i.events {
+			all = append(all, happened{e, i})
+		}
+	}
+	slices.SortFunc(all, func(a, b happened) int { return cmp.Compare(b.id, a.id) })
+	out := []obj{}
+	for _, e := range paginate(c, all) {
+		one := c.eventJSON(c.repo, e.event)
+		one["issue"] = c.issueJSON(c.repo, e.on)
+		out = append(out, one)
+	}
+	return http.StatusOK, out, nil
+}
+
+// inOrder returns items as sort, direction and their defaults say: by creation,
+// newest first. Items come oldest first.
+func inOrder[T any](c *call, items []T, times func(T) (created, updated time.Time)) []T {
+	q := c.r.URL.Query()
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b T) int {
+		created, updated := times(a)
+		otherCreated, otherUpdated := times(b)
+		if q.Get("sort") == "updated" {
+			return updated.Compare(otherUpdated)
+		}
+		return created.Compare(otherCreated)
+	})
+	if q.Get("direction") != "asc" {
+		slices.Reverse(sorted)
+	}
+	return sorted
+}
+
+// before reports whether at lies before the time that since asks for.
+func (c *call) before(at time.Time) bool {
+	return c.r.URL.Query().Get("since") > at.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// listRepoComments lists the comments of all issues and pull requests.
+func listRepoComments(c *call) (int, any, error) {
+	type said struct {
+		*comment
+		on *issue
+	}
+	var all []said
+	for _, i := range c.repo.issues {
+		for _, cm := range i.comments {
+			if !c.before(cm.updated) {
+				all = append(all, said{cm, i})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b said) int { return cmp.Compare(a.id, b.id) })
+	if c.r.URL.Query().Get("sort") == "" { // GitHub then lists them by ascending id
+		c.r.URL.RawQuery += "&direction=asc"
+	}
+	out := []obj{}
+	for _, cm := range paginate(c, inOrder(c, all, func(s said) (time.Time, time.Time) { return s.created, s.updated })) {
+		out = append(out, c.commentJSON(c.repo, cm.on, cm.comment))
 	}
 	return http.StatusOK, out, nil
 }

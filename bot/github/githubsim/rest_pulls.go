@@ -2,9 +2,9 @@ package githubsim
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // pull returns the pull request of {number}.
@@ -23,7 +23,7 @@ func listPulls(c *call) (int, any, error) {
 		state = "open"
 	}
 	out := []obj{}
-	for _, i := range slices.Backward(c.repo.issues) {
+	for _, i := range inOrder(c, c.repo.issues, func(i *issue) (time.Time, time.Time) { return i.created, i.updated }) {
 		if i.pull == nil || state != "all" && state != stateOf(i) {
 			continue
 		}

@@ -74,6 +74,8 @@ type call struct {
 	by   *user // who acts; nil for the App itself and for strangers
 	id   identity
 	repo *repo // of /repos/{owner}/{repo}/…
+
+	meter *meter // of whoever calls
 }
 
 // need is what a route asks of the caller.
@@ -93,7 +95,11 @@ func (s *Server) route(mux *http.ServeMux, pattern string, n need, h handler) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		c := &call{Server: s, w: w, r: r}
+		w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat))
 		err := c.admit(n)
+		if err == nil {
+			err = c.spend()
+		}
 		if err != nil {
 			writeError(w, err)
 			return
@@ -104,7 +110,9 @@ func (s *Server) route(mux *http.ServeMux, pattern string, n need, h handler) {
 			writeError(w, err)
 			return
 		}
-		writeJSON(w, status, body)
+		if !c.unchanged(status, body) {
+			writeJSON(w, status, body)
+		}
 	})
 }
 
@@ -280,6 +288,8 @@ func (s *Server) apiMux() http.Handler {
 	at("GET /repos/{owner}/{repo}/labels/{name}", readIssue, getLabel)
 
 	at("GET /repos/{owner}/{repo}/issues", need{name: "issues", level: "read"}, listIssues)
+	at("GET /repos/{owner}/{repo}/issues/events", need{name: "issues", level: "read"}, listRepoEvents)
+	at("GET /repos/{owner}/{repo}/issues/comments", need{name: "issues", level: "read"}, listRepoComments)
 	at("POST /repos/{owner}/{repo}/issues", need{name: "issues", level: "write", anyone: true}, createIssue)
 	at("GET /repos/{owner}/{repo}/issues/{number}", readIssue, getIssue)
 	at("PATCH /repos/{owner}/{repo}/issues/{number}", writeOnlyIssue, editIssue)

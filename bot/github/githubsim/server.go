@@ -49,6 +49,7 @@ type Server struct {
 	installations []*installation
 	tokens        map[string]*token
 	faults        []*Fault
+	limits        limits
 	requests      []Request
 	unsigned      bool // commits by the App are left unsigned
 
@@ -69,7 +70,8 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s := &Server{dir: dir, now: c.Now, log: c.Log, webUser: c.WebUser, base: "http://localhost", lastID: 100_000,
-		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{}}
+		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
+		limits: limits{hourly: hourlyRequests, meters: map[string]*meter{}}}
 	if s.now == nil {
 		s.now = time.Now
 	}

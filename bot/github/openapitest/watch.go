@@ -167,6 +167,12 @@ func (d *Description) Check(r *http.Request, sent []byte, res *http.Response, bo
 	if status >= 500 {
 		return nil
 	}
+	if status == http.StatusNotModified { // every GET may be conditional, says GitHub, and declares it for some
+		if r.Method != http.MethodGet || r.Header.Get("If-None-Match") == "" || len(body) > 0 {
+			return errors.New("answer: 304 to a request that was not conditional, or with a body")
+		}
+		return nil
+	}
 	if status >= 400 && op.Responses.Status(status) == nil {
 		return basicError(body)
 	}
