@@ -116,7 +116,7 @@ func (r *replay) serve(ways ...string) {
 	r.ok(err)
 	performers := map[nod.EffectKind]bot.Performer{
 		nod.EffectStatusComment: r.client.StatusComments(), nod.EffectSwapLabel: r.client.SwapLabels(), nod.EffectReact: r.client.Reactions(),
-		nod.EffectReply: r.client.Replies(), nod.EffectPush: performer{r.world}, nod.EffectOpenPR: performer{r.world}, nod.EffectNotify: performer{r.world}}
+		nod.EffectReply: r.client.Replies(), nod.EffectPush: performer{r.world}, nod.EffectOpenPR: performer{r.world}, nod.EffectNotify: performer{r.world}, nod.EffectCheckRun: performer{r.world}}
 	b, err := bot.New(bot.Config{
 		Host: "github.com", Agents: []string{"fake", "other"}, Environments: filepath.Join(r.dir, "env"), Now: time.Now, Log: r.log(),
 		Repos: map[string]bot.RepoSettings{r.repo.Key(): {Repo: r.repo, Agent: "fake", Rules: rules}},
@@ -124,7 +124,7 @@ func (r *replay) serve(ways ...string) {
 		Push: func(d nod.Decision, t nod.Task, _ nod.Telling) nod.Push { return nod.Push{Title: string(d.Kind), Message: t.Short()} },
 		Link: func(task string) string { return "https://nod.test/t/" + task },
 	}, bot.Ports{Ledger: s, Queues: s, GitHub: r.client, Git: fakeGit{r.world}, Environments: fakeEnvironments{r.world}, Agents: fakeAgents{r.world},
-		Parse: webhooks.Parser("github.com"), Preflight: r.client, Effects: performers})
+		Parse: webhooks.Parser("github.com"), Preflight: r.client, Feedback: r.client, Effects: performers})
 	r.ok(err)
 	rc, err := webhooks.New(webhooks.Config{Secrets: []nod.Secret{app.WebhookSecret}, Accept: bell{s, b}, AppID: app.ID, BotUserID: app.BotID,
 		Host: "github.com", Log: r.log()})
