@@ -121,7 +121,9 @@ func (r *replay) serve(ways ...string) {
 		Host: "github.com", Agents: []string{"fake", "other"}, Environments: filepath.Join(r.dir, "env"), Now: time.Now, Log: r.log(),
 		Repos: map[string]bot.RepoSettings{r.repo.Key(): {Repo: r.repo, Agent: "fake", Rules: rules}},
 		Tick:  r.tick, SweepEvery: r.sweep, Neutralize: github.Neutralize, RetryAfter: github.RetryAfter,
-		Push: func(d nod.Decision, t nod.Task, _ nod.Telling) nod.Push { return nod.Push{Title: string(d.Kind), Message: t.Short()} },
+		Push: func(d nod.Decision, t nod.Task, _ nod.Telling) nod.Push {
+			return nod.Push{Title: string(d.Kind), Message: t.Short()}
+		},
 		Link: func(task string) string { return "https://nod.test/t/" + task },
 	}, bot.Ports{Ledger: s, Queues: s, GitHub: r.client, Git: fakeGit{r.world}, Environments: fakeEnvironments{r.world}, Agents: fakeAgents{r.world},
 		Parse: webhooks.Parser("github.com"), Preflight: r.client, Feedback: r.client, Effects: performers})

@@ -191,7 +191,7 @@ func (p *Poller) fetch(ctx context.Context, d Past) (fresh bool, err error) {
 // matters reports whether Parser makes anything of event.
 func matters(event string) bool {
 	switch event {
-	case "issues", "issue_comment", "pull_request", "installation", "installation_repositories":
+	case "issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "check_suite", "push", "installation", "installation_repositories":
 		return true
 	}
 	return false

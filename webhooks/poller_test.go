@@ -141,7 +141,7 @@ func TestDeliveriesThatNeverArrivedAreFetchedOnceAndInOrder(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 		h.add(1, id(1), "issues", ago(80*time.Hour), payload(t, "issues.closed")) // beyond reach
 		h.add(2, id(2), "issues", ago(50*time.Hour), payload(t, "issues.labeled"))
-		h.add(3, id(3), "push", ago(40*time.Hour), []byte(`{}`))
+		h.add(3, id(3), "fork", ago(40*time.Hour), []byte(`{}`))
 		h.add(4, id(4), "issue_comment", ago(30*time.Hour), payload(t, "issue_comment.created"))
 		h.add(5, id(5), "issue_comment", ago(20*time.Hour), payload(t, "issue_comment.created.own"))
 		h.add(6, id(2), "issues", ago(19*time.Hour), payload(t, "issues.labeled")) // redelivered
