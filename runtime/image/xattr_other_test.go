@@ -1,0 +1,7 @@
+//go:build !linux
+
+package image
+
+import "testing"
+
+func xattrs(*testing.T, string) int { return 0 }
