@@ -12,6 +12,22 @@ type Command struct {
 	Argv []string
 	Env  map[string]string
 	Dir  string // absolute inside the environment; empty is /workspace
+	// Terminal, when set, gives the command a terminal of this size as stdin, stdout
+	// and stderr, the last of which then stays empty. Closing Stdin types ^D.
+	Terminal *Window
+}
+
+// Window is the size of a terminal in characters.
+type Window struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
+}
+
+// Terminal is a Process on one.
+type Terminal interface {
+	Process
+	// Resize says how large the terminal is now.
+	Resize(w Window) error
 }
 
 // Process is a running Command. Stdout and Stderr must both be read to their end

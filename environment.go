@@ -65,6 +65,23 @@ type EnvironmentSpec struct {
 	Egress    []string // exact "host" (port 443) or "host:port" the proxy lets through
 }
 
+// ReasonNotAllowed is the Reason of an EgressDenied for a host that no list holds.
+const ReasonNotAllowed = "not_allowed"
+
+// EgressDenied is what is read of the Data of EventEgressDenied. Host is empty
+// unless it is a host name; it is chosen by the agent.
+type EgressDenied struct {
+	Host   string `json:"host"`
+	Port   int    `json:"port"`
+	Reason string `json:"reason"`
+}
+
+// RefusedHost is a "host:port" that an environment was kept from, last at At.
+type RefusedHost struct {
+	Host string
+	At   time.Time
+}
+
 // Attestation is what a process inside a started environment saw of its own
 // isolation. Every fact is probed from inside, never copied from the request.
 type Attestation struct {

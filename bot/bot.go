@@ -74,6 +74,7 @@ type Ports struct {
 	Sights       Sights // may be nil: nobody is reminded
 	Preflight    Preflight
 	Feedback     Feedback
+	Refusals     Refusals // may be nil: nobody is asked about a host
 	Effects      map[nod.EffectKind]Performer
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"nod"
 )
@@ -12,6 +13,9 @@ import (
 // begin starts the task's next run: an environment when there is none yet,
 // seeded with a clone, and an agent with the frozen issue.
 func (b *Bot) begin(ctx context.Context, c nod.Case, set RepoSettings) error {
+	if asked, err := b.askHosts(ctx, c, set); asked || err != nil {
+		return err // the answers bring the same step again
+	}
 	runID, err := b.id("r", 8)
 	if err != nil {
 		return err
@@ -62,6 +66,9 @@ func (b *Bot) resume(ctx context.Context, c nod.Case, set RepoSettings) error {
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail,
 			nod.E(nod.Failed, fmt.Sprintf("the agent was interrupted %d times", c.Run.Attempt), nil))
 	}
+	if asked, err := b.askHosts(ctx, c, set); asked || err != nil {
+		return err
+	}
 	c, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 		if c.Run == nil || c.Run.State != nod.RunInterrupted {
 			return false, nil
@@ -97,16 +104,17 @@ func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing
 	return err
 }
 
-func (b *Bot) environmentSpec(e nod.Environment, set RepoSettings) nod.EnvironmentSpec {
+func (b *Bot) environmentSpec(c nod.Case, set RepoSettings) nod.EnvironmentSpec {
+	e := c.Environment
 	root := filepath.Join(b.cfg.Environments, e.ID)
-	return nod.EnvironmentSpec{ID: e.ID, Task: e.Task, Workspace: filepath.Join(root, "workspace"), Home: filepath.Join(root, "home"), Egress: set.Egress}
+	return nod.EnvironmentSpec{ID: e.ID, Task: e.Task, Workspace: filepath.Join(root, "workspace"), Home: filepath.Join(root, "home"), Egress: append(slices.Clone(set.Egress), allowedHosts(c)...)}
 }
 
 // enter starts the case's environment, seeding it first when it is new, and
 // returns the case with what a process inside saw.
 func (b *Bot) enter(ctx context.Context, c nod.Case, set RepoSettings) (nod.Case, error) {
 	defer b.verb("start")()
-	spec := b.environmentSpec(*c.Environment, set)
+	spec := b.environmentSpec(c, set)
 	if c.Environment.State == nod.EnvironmentProvisioning {
 		// An earlier attempt may have died half-way; nothing in there is worth keeping.
 		if err := os.RemoveAll(filepath.Dir(spec.Workspace)); err != nil {

@@ -63,7 +63,8 @@ type world struct {
 	reviews            map[int64]nod.PullReview     // as read
 	red                map[string][]nod.FailedCheck // by commit
 	running            map[string]bool
-	check              int // exit code of the repository's check
+	egress             [][]string // hosts of each start
+	check              int        // exit code of the repository's check
 	agent              func(a *fakeSession) nod.Result
 	sessions           int
 	reads              int
@@ -131,7 +132,7 @@ func (w *world) start() {
 	if w.phone != nil {
 		phone = w.phone
 	}
-	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w,
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
 			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}, nod.EffectCheckRun: performer{w}}})
@@ -515,6 +516,7 @@ func (f fakeEnvironments) Start(_ context.Context, s nod.EnvironmentSpec) (nod.A
 		return nod.Attestation{}, nod.E(nod.Conflict, "it runs", nil)
 	}
 	f.w.running[s.ID] = true
+	f.w.egress = append(f.w.egress, s.Egress)
 	return nod.Attestation{Isolation: "fake", UID: 1000, GID: 1000, Capabilities: "0000000000000000", NoNewPrivs: true, Seccomp: true,
 		Interfaces: []string{"lo"}, RootReadOnly: true, EgressRefused: true, DirectRefused: true}, nil
 }

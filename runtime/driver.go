@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"nod"
+	"nod/runtime/egress"
 )
 
 // Driver provides environments of one kind. All methods are safe for concurrent
@@ -21,10 +22,16 @@ type Driver interface {
 	Start(ctx context.Context, id string) (nod.Attestation, error)
 	// Exec starts a process in a running environment.
 	Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error)
+	// UpdateEgress swaps the rules, at once when it runs: tunnels that they do not
+	// allow are cut before it returns. While a command runs in it, rules that let
+	// anything new through are a Conflict.
+	UpdateEgress(ctx context.Context, id string, rules []egress.Rule) error
 	// Stop ends every process in it, proven.
 	Stop(ctx context.Context, id string) error
 	// Delete removes what the driver made; the workspace's directory stays.
 	Delete(ctx context.Context, id string) error
+	// Inspect returns one environment as it is now, or NotFound.
+	Inspect(ctx context.Context, id string) (Status, error)
 	// List returns the environments that carry owner, running or not.
 	List(ctx context.Context, owner string) ([]Status, error)
 }
@@ -34,6 +41,8 @@ type Status struct {
 	ID      string `json:"id"`
 	Owner   string `json:"owner"`
 	Running bool   `json:"running"`
+	Digest  string `json:"digest,omitempty"` // PreparedSpec.Digest of what it is made of, when known
+	Image   string `json:"image,omitempty"`  // digest of its image; empty for the host's own files
 }
 
 // Capabilities is what a driver can enforce on this host.
@@ -43,7 +52,9 @@ type Capabilities struct {
 	Hint        string   `json:"hint,omitempty"`    // how to enable it
 	Seccomp     bool     `json:"seccomp"`
 	LandlockABI int      `json:"landlock_abi"`
-	Limits      []string `json:"limits"` // of "memory", "cpu", "pids": those that are enforced and read back
+	Limits      []string `json:"limits"` // of "memory", "cpu", "pids", "disk": those that are enforced and read back
 	Egress      string   `json:"egress"` // "fdlistener", "socket"
 	KillProof   string   `json:"kill_proof"`
+	// Seen is what a process inside saw in the trial, whether that held or not.
+	Seen nod.Attestation `json:"seen"`
 }

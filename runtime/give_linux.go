@@ -15,8 +15,9 @@ const maxTreeEntries = 2_000_000
 
 // GiveTree makes uid the owner of a fresh tree. Links are never followed; a tree
 // with another mount, a device, or a hard link that leads out of it is refused
-// before anything is changed.
-func GiveTree(src Source, uid int) error {
+// before anything is changed. also, when not nil, is called with each directory and
+// regular file, open for reading.
+func GiveTree(src Source, uid int, also func(fd int) error) error {
 	fd, err := unix.Open(src.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nod.E(nod.Invalid, "a source directory cannot be opened", err)
@@ -54,11 +55,26 @@ func GiveTree(src Source, uid int) error {
 			return &nod.Error{Code: nod.Forbidden, Msg: "a source directory shares a file with another place by a hard link", Hint: "clone with --no-hardlinks"}
 		}
 	}
-	w = walker{dev: st.Dev, visit: func(at int, name string, _ *unix.Stat_t) error {
-		return unix.Fchownat(at, name, uid, uid, unix.AT_SYMLINK_NOFOLLOW)
+	w = walker{dev: st.Dev, visit: func(at int, name string, s *unix.Stat_t) error {
+		if err := unix.Fchownat(at, name, uid, uid, unix.AT_SYMLINK_NOFOLLOW); err != nil || also == nil {
+			return err
+		}
+		if kind := s.Mode & unix.S_IFMT; kind != unix.S_IFDIR && kind != unix.S_IFREG {
+			return nil
+		}
+		file, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(also(file), unix.Close(file))
 	}}
 	if err := w.walk(fd); err != nil {
 		return err
+	}
+	if also != nil {
+		if err := also(fd); err != nil {
+			return nod.E(nod.Internal, "a source directory cannot be given to the environment's user", err)
+		}
 	}
 	if err := unix.Fchown(fd, uid, uid); err != nil {
 		return nod.E(nod.Internal, "a source directory cannot be given to the environment's user", err)

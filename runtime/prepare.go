@@ -47,7 +47,8 @@ func (p PreparedSpec) Spec() Spec {
 // Policy is the compiled egress policy.
 func (p PreparedSpec) Policy() *egress.Policy { return p.policy }
 
-// Image is the root directory, or a Source without Info for HostImage.
+// Image is the root directory, or a Source without Info for HostImage and for a
+// reference, which only the driver can look up.
 func (p PreparedSpec) Image() Source { return p.image }
 
 // Workspace is the directory seen at WorkspacePath.
@@ -66,6 +67,9 @@ var (
 	idForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 	ownerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 )
+
+// imageForm is what a reference may hold; the driver knows the rest of the grammar.
+var imageForm = regexp.MustCompile(`^[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]{0,511}$`)
 
 const maxMounts = 32
 
@@ -93,11 +97,13 @@ func Prepare(s Spec, r Roots) (PreparedSpec, error) {
 	if p.policy, err = egress.NewPolicy(p.spec.Egress); err != nil {
 		return PreparedSpec{}, nod.E(nod.Invalid, "the egress rules are not valid", err)
 	}
-	if s.Image != HostImage {
+	if filepath.IsAbs(s.Image) {
 		if p.image, err = j.source("image", s.Image, "/", dirOnly); err != nil {
 			return PreparedSpec{}, err
 		}
 		p.spec.Image = p.image.Path
+	} else if s.Image != HostImage && !imageForm.MatchString(s.Image) {
+		return PreparedSpec{}, nod.E(nod.Invalid, "an image is "+HostImage+", an absolute path or a reference", nil)
 	}
 	if p.workspace, err = j.source("workspace", s.Workspace, WorkspacePath, dirOnly); err != nil {
 		return PreparedSpec{}, err
@@ -115,13 +121,27 @@ func Prepare(s Spec, r Roots) (PreparedSpec, error) {
 	if err := p.distinct(); err != nil {
 		return PreparedSpec{}, err
 	}
+	return p, p.sign()
+}
+
+// WithEgress is p with other rules; it is Invalid when one of them is.
+func (p PreparedSpec) WithEgress(rules []egress.Rule) (PreparedSpec, error) {
+	policy, err := egress.NewPolicy(rules)
+	if err != nil {
+		return PreparedSpec{}, nod.E(nod.Invalid, "the egress rules are not valid", err)
+	}
+	p.policy, p.spec.Egress = policy, slices.Clone(rules)
+	return p, p.sign()
+}
+
+func (p *PreparedSpec) sign() error {
 	blob, err := json.Marshal(p.spec)
 	if err != nil {
-		return PreparedSpec{}, nod.E(nod.Internal, "the spec has no digest", err)
+		return nod.E(nod.Internal, "the spec has no digest", err)
 	}
 	sum := sha256.Sum256(blob)
 	p.digest = hex.EncodeToString(sum[:])
-	return p, nil
+	return nil
 }
 
 func (p *PreparedSpec) takeMounts(j *judge, mounts []Mount) error {
@@ -177,7 +197,7 @@ func (p *PreparedSpec) distinct() error {
 
 func (l Limits) check() error {
 	switch {
-	case l.MemoryBytes < 0, l.CPUs < 0, l.PIDs < 0, l.TmpBytes < 0:
+	case l.MemoryBytes < 0, l.CPUs < 0, l.PIDs < 0, l.TmpBytes < 0, l.DiskBytes < 0:
 		return nod.E(nod.Invalid, "a limit is not negative", nil)
 	case l.MemoryBytes != 0 && l.MemoryBytes < 32<<20:
 		return nod.E(nod.Invalid, "a memory limit is at least 32 MiB", nil)
@@ -185,6 +205,8 @@ func (l Limits) check() error {
 		return nod.E(nod.Invalid, "a CPU limit is between 0.01 and 4096 cores", nil)
 	case l.PIDs != 0 && l.PIDs < 32:
 		return nod.E(nod.Invalid, "a process limit is at least 32", nil)
+	case l.DiskBytes != 0 && l.DiskBytes < 1<<20:
+		return nod.E(nod.Invalid, "a disk limit is at least 1 MiB", nil)
 	case l.TmpBytes != 0 && l.TmpBytes < 1<<20:
 		return nod.E(nod.Invalid, "a limit for /tmp is at least 1 MiB", nil)
 	}

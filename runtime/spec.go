@@ -17,7 +17,7 @@ const (
 type Spec struct {
 	ID    string // 1 to 64 of [a-z0-9-], starting with a letter or digit
 	Owner string // the supervisor it belongs to; as ID, at most 128 characters
-	Image string // HostImage, or the absolute path of an unpacked root directory
+	Image string // HostImage, the absolute path of an unpacked root directory, or a reference such as "debian:12"
 
 	Workspace string        // host directory, read-write at WorkspacePath
 	Home      string        // host directory, read-write at HomePath; empty is a tmpfs
@@ -34,13 +34,14 @@ type Mount struct {
 }
 
 // Limits bounds what an environment may use. A zero number is no limit, except
-// for TmpBytes.
+// for TmpBytes, which always holds.
 type Limits struct {
 	MemoryBytes int64   // resident memory and swap together
 	CPUs        float64 // cores
 	PIDs        int     // processes and threads
+	DiskBytes   int64   // of the workspace, and of a home that is a directory: together where they share a file system
 	TmpBytes    int64   // of /tmp, and of a home without a directory; 0 is 1 GiB
-	// Required refuses the environment when memory, CPUs or PIDs cannot be enforced
+	// Required refuses the environment when one of the above cannot be enforced
 	// and read back. Otherwise the driver's Capabilities say which are.
 	Required bool
 }

@@ -28,6 +28,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"task of issue": taskOfQuery,
 		"unseen":        unseenQuery,
 		"usage":         usageQuery,
+		"refused hosts": refusedQuery,
 	} {
 		args := make([]any, 12)
 		for i := range args {

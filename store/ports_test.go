@@ -11,6 +11,7 @@ import (
 var (
 	_ bot.Ledger       = (*store.Store)(nil)
 	_ bot.Queues       = (*store.Store)(nil)
+	_ bot.Refusals     = (*store.Store)(nil)
 	_ answer.Decisions = (*store.Store)(nil)
 	_ answer.Streams   = (*store.Store)(nil)
 	_ answer.Passkeys  = (*store.Store)(nil)

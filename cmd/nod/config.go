@@ -37,6 +37,7 @@ type Config struct {
 	MemoryMiB    int64                  `json:"memory_mib"`        // of one environment; default 4096
 	PIDs         int                    `json:"pids"`              // of one environment; default 512
 	Runtime      RuntimeConfig          `json:"runtime"`           // where environments live; default the embedded driver
+	DiskMiB      int64                  `json:"disk_mib"`          // of one environment's workspace and home together; default none
 	SoftLimits   bool                   `json:"limits_may_be_off"` // accept an environment whose limits this host cannot enforce
 }
 
@@ -240,8 +241,8 @@ func (c Config) check() error {
 		return errors.New("ntfy.second.url goes with topic_file; a webhook's address is in webhook_file")
 	case len(c.Repos) == 0:
 		return errors.New("repos is empty")
-	case c.MemoryMiB < 0 || c.PIDs < 0:
-		return errors.New("memory_mib and pids cannot be negative")
+	case c.MemoryMiB < 0 || c.PIDs < 0 || c.DiskMiB < 0:
+		return errors.New("memory_mib, pids and disk_mib cannot be negative")
 	case err != nil || !net.ParseIP(host).IsLoopback():
 		return fmt.Errorf("listen must be a loopback address and a port, not %q", c.Listen)
 	}

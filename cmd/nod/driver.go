@@ -12,16 +12,17 @@ import (
 	"nod/runtime/apple"
 	"nod/runtime/docker"
 	"nod/runtime/egress"
+	"nod/runtime/image"
 )
 
 // RuntimeConfig says where environments live.
 type RuntimeConfig struct {
 	Driver  string `json:"driver"`  // "linux", which needs no daemon and is the default; "docker"; "podman"; "apple"
 	Socket  string `json:"socket"`  // the engine's unix socket; for "apple", the path of the container program; required for an engine
-	Image   string `json:"image"`   // reference of the image that environments have; required for an engine
+	Image   string `json:"image"`   // reference of the image that environments have; required for an engine, "linux" shows the host's own files without
 	Guest   string `json:"guest"`   // path of the static nod-guest; required for an engine
-	Archive string `json:"archive"` // tar of a root file system, imported as image when the engine does not have it
-	Pull    bool   `json:"pull"`    // let the engine fetch an image that it does not have
+	Archive string `json:"archive"` // what image is made of when it is not there: a tar of a root file system; "linux" also takes an OCI layout and docker save
+	Pull    bool   `json:"pull"`    // fetch an image that is not there from its registry
 }
 
 const (
@@ -32,8 +33,21 @@ const (
 func (c RuntimeConfig) check() error {
 	switch c.Driver {
 	case "", embeddedDriver:
-		if (c != RuntimeConfig{Driver: c.Driver}) {
-			return fmt.Errorf("runtime: only an engine has a socket, an image, a guest, an archive or a pull")
+		if c.Socket != "" {
+			return fmt.Errorf("runtime: only an engine has a socket")
+		}
+		if c.Image == "" && (c.Archive != "" || c.Pull) {
+			return fmt.Errorf("runtime: an archive or a pull needs the image's reference")
+		}
+		for name, p := range map[string]string{"guest": c.Guest, "archive": c.Archive} {
+			if p != "" && !filepath.IsAbs(p) {
+				return fmt.Errorf("runtime.%s must be an absolute path", name)
+			}
+		}
+		if c.Image != "" {
+			if err := image.Check(c.Image); err != nil {
+				return fmt.Errorf("runtime.image: %w", err)
+			}
 		}
 	case docker.Docker, docker.Podman, appleDriver:
 		if c.Socket == "" || c.Image == "" || !filepath.IsAbs(c.Guest) {
@@ -54,7 +68,7 @@ type closer interface {
 // openDriver opens the configured driver, whatever it can enforce.
 func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
 	if c.Driver == "" || c.Driver == embeddedDriver {
-		return openEmbedded(stateDir, audit, log)
+		return openEmbedded(c, stateDir, audit, log)
 	}
 	if c.Driver == appleDriver {
 		if c.Archive != "" || c.Pull {

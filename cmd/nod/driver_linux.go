@@ -11,8 +11,8 @@ import (
 )
 
 // openEmbedded opens the driver that needs no daemon.
-func openEmbedded(stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
-	return linux.New(linux.Config{StateDir: filepath.Join(stateDir, "runtime"), Egress: egress.Config{Audit: audit.record}, Log: log})
+func openEmbedded(c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
+	return linux.New(linux.Config{StateDir: filepath.Join(stateDir, "runtime"), Guest: c.Guest, Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
 }
 
 // demoDriver is the embedded one on Linux: the demo shows the real thing or says

@@ -12,7 +12,7 @@ import (
 )
 
 // openEmbedded exists on Linux only.
-func openEmbedded(string, *egressLog, *slog.Logger) (closer, error) {
+func openEmbedded(RuntimeConfig, string, *egressLog, *slog.Logger) (closer, error) {
 	return nil, nod.E(nod.Unsupported, "the embedded driver needs Linux", nil)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"nod"
 	"nod/runtime"
@@ -20,9 +19,6 @@ type environments struct {
 	mounts []runtime.Mount
 	egress []egress.Rule // of the agent programs themselves
 	audit  *egressLog
-
-	mu    sync.Mutex
-	ready map[string]bool // provisioned by this process
 }
 
 func (e *environments) Start(ctx context.Context, s nod.EnvironmentSpec) (nod.Attestation, error) {
@@ -39,16 +35,10 @@ func (e *environments) Start(ctx context.Context, s nod.EnvironmentSpec) (nod.At
 	if err != nil {
 		return nod.Attestation{}, fmt.Errorf("prepare environment: %w", err)
 	}
-	e.mu.Lock()
-	ready := e.ready[s.ID]
-	e.mu.Unlock()
-	if !ready {
-		if err := e.driver.Provision(ctx, prepared); err != nil {
-			return nod.Attestation{}, fmt.Errorf("provision environment: %w", err)
-		}
-		e.mu.Lock()
-		e.ready[s.ID] = true
-		e.mu.Unlock()
+	// The same spec again costs nothing, and another one has its reason: hosts that a
+	// person has let through since the last start.
+	if err := e.driver.Provision(ctx, prepared); err != nil {
+		return nod.Attestation{}, fmt.Errorf("provision environment: %w", err)
 	}
 	e.audit.belongs(s.ID, s.Task)
 	return e.driver.Start(ctx, s.ID)
@@ -61,9 +51,6 @@ func (e *environments) Exec(ctx context.Context, id string, c nod.Command) (nod.
 func (e *environments) Stop(ctx context.Context, id string) error { return e.driver.Stop(ctx, id) }
 
 func (e *environments) Delete(ctx context.Context, id string) error {
-	e.mu.Lock()
-	delete(e.ready, id)
-	e.mu.Unlock()
 	e.audit.forget(id)
 	return e.driver.Delete(ctx, id)
 }

@@ -248,10 +248,10 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github,
+		Ledger: s.store, Queues: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
-			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}, ready: map[string]bool{}},
+			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}},
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
 			nod.EffectCheckRun: s.github.CheckRuns(), nod.EffectReact: s.github.Reactions(), nod.EffectReply: s.github.Replies(),

@@ -90,6 +90,8 @@ func checkLimits(l runtime.Limits) error {
 	switch {
 	case !l.Required:
 		return nil
+	case l.DiskBytes > 0:
+		return nod.E(nod.Unsupported, "the container program cannot limit a host directory", nil)
 	case l.PIDs > 0:
 		return nod.E(nod.Unsupported, "the container program cannot enforce a process limit", nil)
 	case l.CPUs > 0 && l.CPUs != float64(int(l.CPUs)):

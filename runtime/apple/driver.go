@@ -142,6 +142,7 @@ func (d *Driver) Name() string { return "apple" }
 func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
 	c := runtime.Capabilities{Egress: "socket", KillProof: "subreaper, then the machine's end", Limits: []string{}}
 	a, err := d.try(ctx)
+	c.Seen = a
 	if err != nil {
 		c.Missing = []string{nod.PublicMessage(err)}
 		var e *nod.Error
@@ -375,6 +376,48 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 		}
 	}
 	return nil
+}
+
+// UpdateEgress swaps the rules, of a running machine at once.
+func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
+	e, err := d.known(id)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, err := e.prepared.WithEgress(rules)
+	if err != nil {
+		return err
+	}
+	if e.running() {
+		if err := e.inst.Update(p.Policy()); err != nil {
+			return err
+		}
+	}
+	e.prepared = p
+	return nil
+}
+
+// Inspect returns the machine, or what is provisioned without one.
+func (d *Driver) Inspect(ctx context.Context, id string) (runtime.Status, error) {
+	if !idForm.MatchString(id) {
+		return runtime.Status{}, nod.E(nod.Invalid, "this is no environment id", nil)
+	}
+	found, err := d.own(ctx, id)
+	if err != nil {
+		return runtime.Status{}, err
+	}
+	e, err := d.known(id)
+	switch {
+	case err != nil && len(found) == 0:
+		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", nil)
+	case err != nil:
+		return runtime.Status{ID: id, Owner: found[0].labels[labelOwner], Running: found[0].running()}, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return runtime.Status{ID: id, Owner: e.owner, Running: e.running(), Digest: e.prepared.Digest()}, nil
 }
 
 // List returns the machines that are there, and what is provisioned without one.

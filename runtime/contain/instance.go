@@ -50,8 +50,9 @@ type Config struct {
 	ID        string // of the environment
 	Container string // its name for the engine
 	Engine    Engine
-	SocketDir string // mounted at guest.SocketDir
-	Landlock  int    // the least version required; 0 is none
+	SocketDir string   // mounted at guest.SocketDir
+	Landlock  int      // the least version required; 0 is none
+	Env       []string // NAME=value, what the image asks for
 	Egress    egress.Config
 	Log       *slog.Logger
 }
@@ -80,8 +81,8 @@ func (i *Instance) Ended() bool {
 	}
 }
 
-// Update swaps the egress policy; tunnels that the new one does not allow are cut.
-func (i *Instance) Update(p *egress.Policy) { i.proxy.Update(p) }
+// Update swaps the egress policy, as egress.Proxy.Update does.
+func (i *Instance) Update(p *egress.Policy) error { return i.proxy.Update(p) }
 
 // Start starts the container and waits for the word of its PID 1. On any error
 // nothing is left running.
@@ -203,18 +204,20 @@ func (i *Instance) Stop(ctx context.Context) error {
 
 // Exec has the engine start a runner, and the runner the command.
 func (i *Instance) Exec(ctx context.Context, c nod.Command) (nod.Process, error) {
-	payload, err := lease.Encode(c)
+	payload, err := lease.Encode(c, i.cfg.Env)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+	end := i.proxy.Begin()
 	// Nothing of the command is here: an engine shows this to whoever may ask.
 	s, err := i.cfg.Engine.Exec(ctx, i.cfg.Container, []string{nod.GuestPath, guest.RoleEnter, strconv.Itoa(i.cfg.Landlock)})
 	if err != nil {
+		end()
 		return nil, err
 	}
-	p, err := lease.Begin(ctx, lease.Config{Conn: s, Cut: s.Cut, Recover: i.recover, Log: i.log}, payload)
+	p, err := lease.Begin(ctx, lease.Config{Conn: s, Cut: s.Cut, Recover: i.recover, Ended: end, Log: i.log}, payload)
 	if err != nil {
 		if said := s.Said(); said != "" {
 			i.log.Warn("exec runner spoke", "text", said)

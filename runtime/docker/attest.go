@@ -119,12 +119,17 @@ func (d *Driver) checkLimits(l runtime.Limits) error {
 		return nil
 	}
 	have := " " + strings.Join(d.enforced(), " ") + " "
-	for kind, wanted := range map[string]bool{"memory": l.MemoryBytes > 0, "cpu": l.CPUs > 0, "pids": l.PIDs > 0} {
+	for kind, wanted := range map[string]bool{"memory": l.MemoryBytes > 0, "cpu": l.CPUs > 0, "pids": l.PIDs > 0, "disk": l.DiskBytes > 0} {
 		if wanted && !strings.Contains(have, " "+kind+" ") {
-			return &nod.Error{Code: nod.Unsupported, Msg: "the engine cannot enforce a " + kind + " limit here", Hint: limitHint, Err: errors.New(d.engine.about)}
+			return &nod.Error{Code: nod.Unsupported, Msg: "the engine cannot enforce a " + kind + " limit here", Hint: limitHints[kind], Err: errors.New(d.engine.about)}
 		}
 	}
 	return nil
 }
 
-const limitHint = "an engine without root enforces limits on cgroup version 2 only"
+var limitHints = map[string]string{
+	"memory": withoutRoot, "cpu": withoutRoot, "pids": withoutRoot,
+	"disk": "a process of a container may leave a project quota, so only the embedded driver limits the disk",
+}
+
+const withoutRoot = "an engine without root enforces limits on cgroup version 2 only"

@@ -13,6 +13,7 @@ import (
 func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
 	c := runtime.Capabilities{Egress: "socket", KillProof: "subreaper, then pid namespace", Limits: d.enforced()}
 	a, err := d.try(ctx, c.Limits)
+	c.Seen = a
 	if err != nil {
 		c.Limits = nil
 		c.Missing = []string{d.engine.about + ": " + nod.PublicMessage(err)}

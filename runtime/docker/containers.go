@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nod"
+	"nod/runtime"
 )
 
 var (
@@ -19,9 +20,14 @@ var (
 
 // listed is one container as the engine lists it.
 type listed struct {
-	ID     string `json:"Id"`
-	Labels map[string]string
-	State  string
+	ID      string `json:"Id"`
+	ImageID string
+	Labels  map[string]string
+	State   string
+}
+
+func (l listed) status() runtime.Status {
+	return runtime.Status{ID: l.Labels[labelEnv], Owner: l.Labels[labelOwner], Running: l.running(), Digest: l.Labels[labelSpec], Image: l.ImageID}
 }
 
 // running errs on the side of running: of the states only these have no process.

@@ -40,7 +40,8 @@ type environment struct {
 	mu        sync.Mutex // held over each change
 	prepared  runtime.PreparedSpec
 	container string // full id
-	used      bool   // was started once
+	image     engineImage
+	used      bool // was started once
 	inst      *contain.Instance
 }
 
@@ -129,8 +130,8 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	if d.cfg.Owner != "" && s.Owner != d.cfg.Owner {
 		return nod.E(nod.Forbidden, "the environment belongs to another owner", nil)
 	}
-	if s.Image != runtime.HostImage {
-		return &nod.Error{Code: nod.Unsupported, Msg: "a container has the image of the configuration, not a directory", Hint: "import the directory's tar as that image"}
+	if filepath.IsAbs(s.Image) {
+		return &nod.Error{Code: nod.Unsupported, Msg: "a container has an image of the engine, not a directory", Hint: "import the directory's tar as an image"}
 	}
 	if err := d.checkLimits(s.Limits); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (d *Driver) provision(ctx context.Context, e *environment, p runtime.Prepar
 // create makes p's container, in place of any there is.
 func (d *Driver) create(ctx context.Context, e *environment, p runtime.PreparedSpec) error {
 	s := p.Spec()
-	image, err := d.image(ctx)
+	image, err := d.image(ctx, s.Image)
 	if err != nil {
 		return err
 	}
@@ -202,13 +203,13 @@ func (d *Driver) create(ctx context.Context, e *environment, p runtime.PreparedS
 		ID string `json:"Id"`
 	}
 	name := "nod-" + d.supervisor + "-" + s.ID
-	if err := d.engine.call(ctx, "POST", "/containers/create"+query("name", name), d.body(p, image), &made); err != nil {
+	if err := d.engine.call(ctx, "POST", "/containers/create"+query("name", name), d.body(p, image.ID), &made); err != nil {
 		return nod.E(nod.Unavailable, "the engine does not create the container", err)
 	}
 	if !containerID.MatchString(made.ID) {
 		return nod.E(nod.Internal, "the engine answered with no container's id", nil)
 	}
-	e.prepared, e.container, e.used = p, made.ID, false
+	e.prepared, e.container, e.image, e.used = p, made.ID, image, false
 	return nil
 }
 
@@ -231,7 +232,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 		}
 	}
 	e.used = true
-	inst, err := d.launch(ctx, e.prepared, e.container)
+	inst, err := d.launch(ctx, e.prepared, e.container, e.image.Config.Env)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -259,19 +260,25 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 	return inst.Exec(ctx, c)
 }
 
-// UpdateEgress swaps a running environment's policy; tunnels that the new one
-// does not allow are cut.
-func (d *Driver) UpdateEgress(id string, policy *egress.Policy) error {
+// UpdateEgress swaps the rules, of a running environment at once. They are no part
+// of the container.
+func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
 	e, err := d.known(id)
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inst == nil || e.inst.Ended() {
-		return nod.E(nod.Conflict, "the environment is not running", nil)
+	p, err := e.prepared.WithEgress(rules)
+	if err != nil {
+		return err
 	}
-	e.inst.Update(policy)
+	if e.inst != nil && !e.inst.Ended() {
+		if err := e.inst.Update(p.Policy()); err != nil {
+			return err
+		}
+	}
+	e.prepared = p
 	return nil
 }
 
@@ -340,6 +347,27 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
+// Inspect asks the engine.
+func (d *Driver) Inspect(ctx context.Context, id string) (runtime.Status, error) {
+	if !environmentID.MatchString(id) {
+		return runtime.Status{}, nod.E(nod.Invalid, "this is no environment id", nil)
+	}
+	found, err := d.find(ctx, id)
+	if err != nil {
+		return runtime.Status{}, err
+	}
+	if len(found) == 0 {
+		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", nil)
+	}
+	s := found[0].status()
+	if e, err := d.known(id); err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.Digest = e.prepared.Digest() // the label does not know of later rules
+	}
+	return s, nil
+}
+
 // List asks the engine.
 func (d *Driver) List(ctx context.Context, owner string) ([]runtime.Status, error) {
 	all, err := d.engine.list(ctx, map[string]string{labelSupervisor: d.supervisor, labelOwner: owner})
@@ -349,7 +377,7 @@ func (d *Driver) List(ctx context.Context, owner string) ([]runtime.Status, erro
 	var out []runtime.Status
 	for _, c := range all {
 		if environmentID.MatchString(c.Labels[labelEnv]) {
-			out = append(out, runtime.Status{ID: c.Labels[labelEnv], Owner: owner, Running: c.running()})
+			out = append(out, c.status())
 		}
 	}
 	slices.SortFunc(out, func(a, b runtime.Status) int { return compare(a.ID, b.ID) })

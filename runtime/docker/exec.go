@@ -11,7 +11,7 @@ import (
 var _ contain.Engine = (*engine)(nil)
 
 // launch starts a container whose places are still the ones that were judged.
-func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, container string) (*contain.Instance, error) {
+func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, container string, env []string) (*contain.Instance, error) {
 	if err := d.samePlaces(p); err != nil {
 		return nil, err
 	}
@@ -19,7 +19,7 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, container s
 	way := d.cfg.Egress
 	way.Policy, way.Environment = p.Policy(), s.ID
 	return contain.Start(ctx, contain.Config{ID: s.ID, Container: container, Engine: d.engine, SocketDir: d.socketDir(s.ID),
-		Landlock: d.cfg.Landlock, Egress: way, Log: d.log})
+		Landlock: d.cfg.Landlock, Env: env, Egress: way, Log: d.log})
 }
 
 // Start starts a container.

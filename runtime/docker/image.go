@@ -11,47 +11,65 @@ import (
 	"strings"
 
 	"nod"
+	"nod/runtime"
 )
 
-// image returns the id of the configured image, after it was imported or pulled
-// when the configuration says so. An image that wants volumes of its own is
-// refused: the engine would make them, writable and without a bound.
-func (d *Driver) image(ctx context.Context) (string, error) {
-	id, err := d.lookUpImage(ctx)
+// engineImage is one as the engine describes it.
+type engineImage struct {
+	ID     string `json:"Id"`
+	Config struct {
+		Volumes map[string]struct{}
+		Env     []string
+	}
+}
+
+// image returns the image of name, the configured one for runtime.HostImage, after
+// it was imported or pulled when the configuration says so. One that wants volumes
+// of its own is refused: the engine would make them, writable and without a bound.
+func (d *Driver) image(ctx context.Context, name string) (engineImage, error) {
+	if name == runtime.HostImage {
+		name = d.cfg.Image
+	}
+	i, err := d.lookUpImage(ctx, name)
 	if !refused(err, 404) {
-		return id, err
+		return i, err
 	}
 	switch {
-	case d.cfg.Archive != "":
+	case name == d.cfg.Image && d.cfg.Archive != "":
 		err = d.importImage(ctx)
 	case d.cfg.Pull:
-		_, err = d.engine.stream(ctx, "/images/create"+query("fromImage", d.cfg.Image), nil)
+		_, err = d.engine.stream(ctx, "/images/create"+query("fromImage", withTag(name)), nil)
 	default:
-		return "", &nod.Error{Code: nod.NotFound, Msg: "the engine does not have the image, and the configuration does not let it be pulled",
+		return engineImage{}, &nod.Error{Code: nod.NotFound, Msg: "the engine does not have the image, and the configuration does not let it be pulled",
 			Hint: "pull or import it, or name an archive", Err: err}
 	}
 	if err != nil {
-		return "", nod.E(nod.Unavailable, "the engine does not take the image", err)
+		return engineImage{}, nod.E(nod.Unavailable, "the engine does not take the image", err)
 	}
-	return d.lookUpImage(ctx)
+	return d.lookUpImage(ctx, name)
 }
 
-func (d *Driver) lookUpImage(ctx context.Context) (string, error) {
-	var i struct {
-		ID     string `json:"Id"`
-		Config struct{ Volumes map[string]struct{} }
+// withTag says the tag that is meant: without one an engine pulls them all.
+func withTag(name string) string {
+	if strings.Contains(name, "@") || strings.LastIndexByte(name, ':') > strings.LastIndexByte(name, '/') {
+		return name
 	}
-	err := d.engine.call(ctx, "GET", "/images/"+escape(d.cfg.Image)+"/json", nil, &i)
+	return name + ":latest"
+}
+
+func (d *Driver) lookUpImage(ctx context.Context, name string) (engineImage, error) {
+	var i engineImage
+	err := d.engine.call(ctx, "GET", "/images/"+escape(name)+"/json", nil, &i)
 	if err != nil {
-		return "", nod.E(nod.Unavailable, "the engine does not describe the image", err)
+		return engineImage{}, nod.E(nod.Unavailable, "the engine does not describe the image", err)
 	}
 	if len(i.Config.Volumes) > 0 {
-		return "", nod.E(nod.Unsupported, "the image declares volumes, which would be writable and without a bound", nil)
+		return engineImage{}, nod.E(nod.Unsupported, "the image declares volumes, which would be writable and without a bound", nil)
 	}
 	if i.ID == "" {
-		return "", nod.E(nod.Internal, "the engine's image has no id", nil)
+		return engineImage{}, nod.E(nod.Internal, "the engine's image has no id", nil)
 	}
-	return i.ID, nil
+	return i, nil
 }
 
 // escape keeps the slashes of a reference: they are part of the API's path.

@@ -102,7 +102,7 @@ func (d *Driver) give(p runtime.PreparedSpec) error {
 		if st, ok := now.Sys().(*syscall.Stat_t); ok && st.Uid == agentUID {
 			continue // what the agent has made is never walked as root
 		}
-		if err := runtime.GiveTree(src, agentUID); err != nil {
+		if err := runtime.GiveTree(src, agentUID, nil); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	policy  *Policy
 	tunnels map[*tunnel]struct{}
+	running int // what runs behind it
 	closed  bool
 }
 
@@ -162,11 +163,28 @@ func passing(err error) bool {
 	return false
 }
 
-// Update puts policy in force at once: tunnels that it does not allow, or leads
-// elsewhere, are closed before Update returns. nil denies everything.
-func (p *Proxy) Update(policy *Policy) {
+// Begin says that something runs behind the proxy, until end is called. Meanwhile
+// Update can only take away: what runs was started under what a person knew.
+func (p *Proxy) Begin() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.running++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.running--
+	})
+}
+
+// Update puts policy in force at once: tunnels that it does not allow, or leads
+// elsewhere, are closed before Update returns. nil denies everything. While
+// something runs, a policy that allows anything new is a Conflict.
+func (p *Proxy) Update(policy *Policy) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running > 0 && !policy.within(p.policy) {
+		return nod.E(nod.Conflict, "what runs in the environment keeps its hosts: more are let through once it has ended", nil)
+	}
 	p.policy = policy
 	for t := range p.tunnels {
 		if pin, ok := policy.permits(t.target); !ok || pin != t.pin {
@@ -174,6 +192,7 @@ func (p *Proxy) Update(policy *Policy) {
 			delete(p.tunnels, t)
 		}
 	}
+	return nil
 }
 
 // Close ends every tunnel and every Serve and waits for them. It may be called twice.

@@ -128,6 +128,19 @@ func (p *Policy) permits(k target) (pin netip.AddrPort, ok bool) {
 	return pin, ok
 }
 
+// within reports whether q lets everything through that p does, to the same place.
+func (p *Policy) within(q *Policy) bool {
+	if p == nil {
+		return true
+	}
+	for k, pin := range p.allowed {
+		if old, ok := q.permits(k); !ok || old != pin {
+			return false
+		}
+	}
+	return true
+}
+
 func invalid(rule, what, hint string) error {
 	return &nod.Error{Code: nod.Invalid, Msg: fmt.Sprintf("egress rule %q %s", rule, what), Hint: hint}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"nod"
 )
 
 // Type is what a frame carries. Unknown types are an error of the peer.
@@ -31,6 +33,7 @@ const (
 	FrameStderr  Type = 22 // guest
 	FrameKill    Type = 23 // host: end everything
 	FrameExit    Type = 24 // guest: Exit as JSON, once, last
+	FrameResize  Type = 25 // host: size of the terminal, rows and columns, two bytes each
 )
 
 const (
@@ -58,7 +61,7 @@ func limit(t Type) (int, bool) {
 		return MaxData, true
 	case FrameReady, FrameFailed, FrameSwept, FrameStarted, FrameExit:
 		return 4096, true
-	case FrameCredit:
+	case FrameCredit, FrameResize:
 		return 4, true
 	case FrameExec, FrameSweep:
 		return 8, true
@@ -81,6 +84,11 @@ func AppendFrame(b []byte, t Type, payload []byte) ([]byte, error) {
 	b = append(b, 'n', frameVersion, byte(t), 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
 	return append(b, payload...), nil
+}
+
+// AppendWindow appends the payload of a FrameResize.
+func AppendWindow(b []byte, w nod.Window) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, w.Rows), w.Columns)
 }
 
 // WriteFrame writes one frame with one call of Write.

@@ -54,16 +54,18 @@ type Swept struct {
 
 // Command is what a runner starts. Env is complete.
 type Command struct {
-	Argv []string `json:"argv"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
+	Argv     []string    `json:"argv"`
+	Env      []string    `json:"env"`
+	Dir      string      `json:"dir"`
+	Terminal *nod.Window `json:"terminal,omitempty"`
 }
 
 // Started answers a Command: Err is empty when the process runs.
 type Started struct {
-	Code   nod.Code `json:"code"`
-	Err    string   `json:"err"`
-	Runner uint64   `json:"runner"` // identity of the runner, for a sweep of a container: pid << 32 | low half of its start time
+	Code     nod.Code `json:"code"`
+	Err      string   `json:"err"`
+	Terminal bool     `json:"terminal"` // it has one
+	Runner   uint64   `json:"runner"`   // identity of the runner, for a sweep of a container: pid << 32 | low half of its start time
 }
 
 // Exit is how a Command ended. Reaped is true once the kernel said that no child

@@ -35,6 +35,7 @@ type runner struct {
 
 	main   int // pid of the command
 	stdin  *inlet
+	tty    *os.File    // the terminal's other end, when there is one
 	ending atomic.Bool // every process has ended
 	struck atomic.Bool // the killing has begun
 	once   sync.Once
@@ -77,7 +78,7 @@ func runRunner(in io.Reader, w io.Writer) error {
 	if startErr != nil {
 		return writeJSON(w, FrameStarted, Started{Code: startCode(startErr), Err: startErr.Error()})
 	}
-	if err := r.send(FrameStarted, Started{Runner: ownIdentity()}); err != nil {
+	if err := r.send(FrameStarted, Started{Runner: ownIdentity(), Terminal: r.tty != nil}); err != nil {
 		r.end()
 	}
 	go r.listen()
@@ -85,12 +86,19 @@ func runRunner(in io.Reader, w io.Writer) error {
 	go r.wait()
 	var copies sync.WaitGroup
 	copies.Go(func() { r.copy(FrameStdout, out) })
-	copies.Go(func() { r.copy(FrameStderr, errs) })
+	if errs != nil {
+		copies.Go(func() { r.copy(FrameStderr, errs) })
+	}
 	<-r.gone
 	r.ending.Store(true)
 	deadline := time.Now().Add(drain)
-	if err := errors.Join(out.SetReadDeadline(deadline), errs.SetReadDeadline(deadline)); err != nil {
+	if err := out.SetReadDeadline(deadline); err != nil {
 		return err
+	}
+	if errs != nil {
+		if err := errs.SetReadDeadline(deadline); err != nil {
+			return err
+		}
 	}
 	copies.Wait()
 	return r.send(FrameExit, r.exit)
@@ -104,6 +112,10 @@ func (r *runner) start(c Command) (stdout, stderr *os.File, err error) {
 	path, err := lookUp(c)
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.Terminal != nil {
+		out, err := r.startOnTerminal(path, c)
+		return out, nil, err
 	}
 	var child [3]int // the command's ends
 	var own [3]*os.File
@@ -189,6 +201,10 @@ func (r *runner) listen() {
 			}
 		case FrameEOF:
 			r.stdin.finish()
+		case FrameResize:
+			if r.tty == nil || resize(r.tty, payload) != nil {
+				return
+			}
 		default: // FrameKill, or a frame that has no business here
 			return
 		}

@@ -32,9 +32,9 @@ const (
 	noProxy  = "localhost,127.0.0.1,::1"
 )
 
-// Encode checks c, completes its environment and returns the payload for Begin.
-// Errors are Invalid or TooLarge.
-func Encode(c nod.Command) ([]byte, error) {
+// Encode checks c, completes its environment, from what the image asks for upwards,
+// and returns the payload for Begin. Errors are Invalid or TooLarge.
+func Encode(c nod.Command, image []string) ([]byte, error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return nil, nod.E(nod.Invalid, "the command is empty", nil)
 	}
@@ -42,10 +42,26 @@ func Encode(c nod.Command) ([]byte, error) {
 	if g.Dir == "" {
 		g.Dir = runtime.WorkspacePath
 	}
+	if c.Terminal != nil {
+		g.Terminal = c.Terminal
+		if _, ok := c.Env["TERM"]; !ok {
+			g.Env = append(g.Env, "TERM=xterm-256color")
+		}
+	}
 	if !strings.HasPrefix(g.Dir, "/") {
 		return nil, nod.E(nod.Invalid, "a command's directory must be absolute", nil)
 	}
-	env := maps.Clone(environ)
+	env := map[string]string{}
+	for _, v := range image {
+		if k, value, ok := strings.Cut(v, "="); ok {
+			env[k] = value
+		}
+	}
+	path, own := env["PATH"]
+	maps.Copy(env, environ)
+	if own {
+		env["PATH"] = path // an image knows where its tools are, and nothing else better
+	}
 	maps.Copy(env, c.Env)
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {

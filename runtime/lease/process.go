@@ -29,16 +29,20 @@ type Config struct {
 	// returns nil only when that is proven. Runner is what the runner said of
 	// itself. Required.
 	Recover func(ctx context.Context, runner uint64) error
-	Log     *slog.Logger // required
+	// Ended, when set, is called once: when the command has ended, or has not begun.
+	Ended func()
+	Log   *slog.Logger // required
 }
 
 // Process is a running command. It implements nod.Process.
 type Process struct {
 	cfg    Config
 	runner uint64
-	stdin  *outlet
-	stdout *stream
-	stderr *stream
+	// terminal says that stdin and stdout are one.
+	terminal bool
+	stdin    *outlet
+	stdout   *stream
+	stderr   *stream
 
 	write sync.Mutex // one frame at a time on Conn
 
@@ -48,7 +52,10 @@ type Process struct {
 	err    error
 }
 
-var _ nod.Process = (*Process)(nil)
+var (
+	_ nod.Process  = (*Process)(nil)
+	_ nod.Terminal = (*Process)(nil)
+)
 
 // Begin sends payload, made by Encode, and returns once the runner says that the
 // command runs; ctx bounds that. On an error the connection is closed.
@@ -61,10 +68,25 @@ func Begin(ctx context.Context, c Config, payload []byte) (*Process, error) {
 		err = nod.E(nod.Unavailable, "the start of the command took too long", ctx.Err())
 	}
 	if err != nil {
+		if c.Ended != nil {
+			c.Ended()
+		}
 		return nil, errors.Join(err, c.Conn.Close())
 	}
 	go p.receive()
 	return p, nil
+}
+
+// Resize tells a command on a terminal how large that is now. Errors are Invalid
+// when it has none, and Unavailable.
+func (p *Process) Resize(w nod.Window) error {
+	if !p.terminal {
+		return nod.E(nod.Invalid, "the command has no terminal", nil)
+	}
+	if err := p.send(guest.FrameResize, guest.AppendWindow(nil, w)); err != nil {
+		return nod.E(nod.Unavailable, "the command's terminal cannot be told its size", err)
+	}
+	return nil
 }
 
 func (p *Process) send(t guest.Type, payload []byte) error {
@@ -91,7 +113,7 @@ func (p *Process) begin(command []byte) error {
 	if s.Err != "" {
 		return nod.E(s.Code, "the command does not start", errors.New(s.Err))
 	}
-	p.runner = s.Runner
+	p.runner, p.terminal = s.Runner, s.Terminal
 	return nil
 }
 
@@ -115,6 +137,9 @@ func (p *Process) receive() {
 	p.stdin.fail()
 	p.stdout.finish()
 	p.stderr.finish()
+	if p.cfg.Ended != nil {
+		p.cfg.Ended()
+	}
 	close(p.done)
 }
 

@@ -17,7 +17,11 @@ import (
 // Capabilities starts an environment, attests it and ends it again.
 func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
 	c := runtime.Capabilities{Egress: "fdlistener", KillProof: "subreaper, then pid namespace", Limits: d.limiter.enforced()}
+	if os.Geteuid() == 0 && quotas(d.cfg.StateDir) == nil {
+		c.Limits = append(c.Limits, limitDisk)
+	}
 	a, err := d.try(ctx)
+	c.Seen = a
 	if err != nil {
 		c.Missing, c.Hint = diagnose(err, sysctl)
 		return c
@@ -36,11 +40,15 @@ func (d *Driver) try(ctx context.Context) (a nod.Attestation, err error) {
 	if err != nil {
 		return a, err
 	}
+	root, err := d.rootOf(ctx, p)
+	if err != nil {
+		return a, err
+	}
 	uid, err := d.newUID()
 	if err != nil {
 		return a, err
 	}
-	i, err := d.launch(ctx, p, uid)
+	i, err := d.launch(ctx, p, root, uid)
 	if err != nil {
 		return a, err
 	}

@@ -24,6 +24,7 @@ const (
 	limitMemory = "memory"
 	limitCPU    = "cpu"
 	limitPIDs   = "pids"
+	limitDisk   = "disk" // by project quotas, not by a cgroup
 )
 
 var limitKinds = []string{limitMemory, limitCPU, limitPIDs}

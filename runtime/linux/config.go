@@ -16,6 +16,14 @@ type Config struct {
 	// Guest is the binary that becomes PID 1: one that calls guest.Dispatch. Empty
 	// is the running binary. Images other than the host's need a static one.
 	Guest string
+	// Image, when set, is the reference of the image that stands for
+	// runtime.HostImage.
+	Image string
+	// Archive, when set, is a file or directory that image.Store.Load takes, unpacked
+	// as Image when that is not there.
+	Archive string
+	// Pull lets the driver fetch an image that is not there from its registry.
+	Pull bool
 	// Landlock is the least version required; 0 means 1, a negative number none.
 	Landlock int
 	// CgroupParent is a version 2 cgroup directory delegated to this process. Empty

@@ -15,6 +15,7 @@ import (
 	"nod"
 	"nod/runtime"
 	"nod/runtime/egress"
+	"nod/runtime/image"
 )
 
 // Driver implements runtime.Driver. Make it with New, end it with Close.
@@ -26,6 +27,7 @@ type Driver struct {
 	guest    string   // the file seen at nod.GuestPath
 	spawner  *spawner
 	limiter  *limiter
+	images   *image.Store
 	landlock int
 
 	mu   sync.Mutex
@@ -39,6 +41,7 @@ type environment struct {
 	mu       sync.Mutex // held over each change
 	prepared runtime.PreparedSpec
 	state    state
+	root     root
 	inst     *instance // nil unless running
 }
 
@@ -86,6 +89,9 @@ func (d *Driver) open() error {
 		return nod.E(nod.Internal, "the guest binary cannot be copied", err)
 	}
 	d.limiter = newLimiter(d.cfg)
+	if d.images, err = image.Open(image.Config{Dir: filepath.Join(d.cfg.StateDir, "images"), Log: d.log}); err != nil {
+		return err
+	}
 	if err := d.sweep(); err != nil {
 		return err
 	}
@@ -113,6 +119,9 @@ func (d *Driver) release() error {
 	if d.spawner != nil {
 		d.spawner.close()
 	}
+	if d.images != nil {
+		err = errors.Join(err, d.images.Close())
+	}
 	for _, f := range []*os.File{d.self, d.lock} {
 		if f != nil {
 			err = errors.Join(err, f.Close())
@@ -137,7 +146,7 @@ func (d *Driver) known(id string) (*environment, error) {
 // Provision makes the environment's state and, as root, gives workspace and home
 // to a user of the environment's own. The same spec again changes nothing;
 // another one is a Conflict while the environment runs and replaces it otherwise.
-func (d *Driver) Provision(_ context.Context, p runtime.PreparedSpec) error {
+func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	if p.Digest() == "" {
 		return nod.E(nod.Invalid, "the spec was not prepared", nil)
 	}
@@ -145,7 +154,7 @@ func (d *Driver) Provision(_ context.Context, p runtime.PreparedSpec) error {
 	if d.cfg.Owner != "" && s.Owner != d.cfg.Owner {
 		return nod.E(nod.Forbidden, "the environment belongs to another owner", nil)
 	}
-	if err := d.limiter.check(s.Limits); err != nil {
+	if err := errors.Join(d.limiter.check(s.Limits), checkDisk(p)); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -163,7 +172,7 @@ func (d *Driver) Provision(_ context.Context, p runtime.PreparedSpec) error {
 		}
 		return nod.E(nod.Conflict, "the environment is running under another spec", nil)
 	}
-	if err := d.provision(e, p); err != nil {
+	if err := d.provision(ctx, e, p); err != nil {
 		if e.prepared.Digest() == "" {
 			d.mu.Lock()
 			delete(d.envs, s.ID)
@@ -174,8 +183,12 @@ func (d *Driver) Provision(_ context.Context, p runtime.PreparedSpec) error {
 	return nil
 }
 
-func (d *Driver) provision(e *environment, p runtime.PreparedSpec) error {
+func (d *Driver) provision(ctx context.Context, e *environment, p runtime.PreparedSpec) error {
 	s := p.Spec()
+	root, err := d.rootOf(ctx, p)
+	if err != nil {
+		return err
+	}
 	st, err := d.loadState(s.ID)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nod.E(nod.Internal, "the environment's state cannot be read", err)
@@ -189,22 +202,32 @@ func (d *Driver) provision(e *environment, p runtime.PreparedSpec) error {
 			return nod.E(nod.Internal, "no user is left for the environment", err)
 		}
 	}
-	st.Digest = p.Digest()
+	if e.prepared.Digest() == p.Digest() && st.Image == root.digest {
+		return nil
+	}
+	st.Digest, st.Image = p.Digest(), root.digest
 	if os.Geteuid() == 0 {
 		for _, src := range []runtime.Source{p.Workspace(), p.Home()} {
 			if src.Info == nil || st.owns(src) {
 				continue // what the agent has made is never walked as root
 			}
-			if err := runtime.GiveTree(src, st.HostUID); err != nil {
+			var mark func(int) error
+			if s.Limits.DiskBytes > 0 {
+				mark = func(fd int) error { return joinProject(fd, uint32(st.HostUID)) }
+			}
+			if err := runtime.GiveTree(src, st.HostUID, mark); err != nil {
 				return err
 			}
 			st.own(src)
 		}
 	}
+	if err := d.limitDisk(p, uint32(st.HostUID)); err != nil {
+		return err
+	}
 	if err := d.saveState(st); err != nil {
 		return nod.E(nod.Internal, "the environment's state cannot be written", err)
 	}
-	e.prepared, e.state = p, st
+	e.prepared, e.state, e.root = p, st, root
 	return nil
 }
 
@@ -219,7 +242,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 	if e.inst != nil && !e.inst.ended() {
 		return nod.Attestation{}, nod.E(nod.Conflict, "the environment is already running", nil)
 	}
-	inst, err := d.launch(ctx, e.prepared, e.state.HostUID)
+	inst, err := d.launch(ctx, e.prepared, e.root, e.state.HostUID)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -254,19 +277,27 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 	return inst.exec(ctx, c)
 }
 
-// UpdateEgress swaps a running environment's policy; tunnels that the new one
-// does not allow are cut.
-func (d *Driver) UpdateEgress(id string, policy *egress.Policy) error {
+// UpdateEgress swaps the rules, of a running environment at once.
+func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
 	e, err := d.known(id)
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inst == nil || e.inst.ended() {
-		return nod.E(nod.Conflict, "the environment is not running", nil)
+	p, err := e.prepared.WithEgress(rules)
+	if err != nil {
+		return err
 	}
-	e.inst.proxy.Update(policy)
+	if e.inst != nil && !e.inst.ended() {
+		if err := e.inst.proxy.Update(p.Policy()); err != nil {
+			return err
+		}
+	}
+	e.prepared, e.state.Digest = p, p.Digest()
+	if err := d.saveState(e.state); err != nil {
+		return nod.E(nod.Internal, "the environment's state cannot be written", err)
+	}
 	return nil
 }
 
@@ -311,6 +342,9 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 		if err := d.stop(ctx, e); err != nil {
 			return err
 		}
+		if err := forgetDisk(e); err != nil {
+			return err
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -319,6 +353,18 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 		return nod.E(nod.Internal, "the environment's state cannot be removed", err)
 	}
 	return nil
+}
+
+// Inspect reads the state on disk.
+func (d *Driver) Inspect(_ context.Context, id string) (runtime.Status, error) {
+	st, err := d.loadState(id)
+	if errors.Is(err, os.ErrNotExist) {
+		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", err)
+	}
+	if err != nil {
+		return runtime.Status{}, nod.E(nod.Internal, "the environment's state cannot be read", err)
+	}
+	return st.status(), nil
 }
 
 // List reads the states on disk.
@@ -330,7 +376,7 @@ func (d *Driver) List(_ context.Context, owner string) ([]runtime.Status, error)
 	var out []runtime.Status
 	for _, st := range all {
 		if st.Owner == owner {
-			out = append(out, runtime.Status{ID: st.ID, Owner: st.Owner, Running: st.alive()})
+			out = append(out, st.status())
 		}
 	}
 	return out, nil

@@ -20,7 +20,7 @@ const sweepPatience = 6 * time.Second
 
 // exec has PID 1 start a runner on a socket of its own, and the runner the command.
 func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error) {
-	payload, err := lease.Encode(c)
+	payload, err := lease.Encode(c, i.env)
 	if err != nil {
 		return nil, err
 	}
@@ -30,10 +30,12 @@ func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error)
 	if err != nil {
 		return nil, nod.E(nod.Unavailable, "no socket for the command", err)
 	}
+	end := i.proxy.Begin()
 	number := i.execs.Add(1)
 	sendErr := i.control.send(guest.FrameExec, binary.BigEndian.AppendUint64(nil, number), other)
 	_ = other.Close() // the guest has its own
 	if sendErr != nil {
+		end()
 		_ = own.Close() // nobody is at the other end
 		return nil, nod.E(nod.Unavailable, "the environment does not listen", sendErr)
 	}
@@ -41,6 +43,7 @@ func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error)
 		Conn: own, Log: i.log.With("environment", i.id),
 		Cut:     func() { _ = own.SetDeadline(time.Unix(1, 0)) }, // only a closed socket refuses
 		Recover: func(ctx context.Context, _ uint64) error { return i.recover(ctx, number) },
+		Ended:   end,
 	}, payload)
 	if err != nil {
 		return nil, err

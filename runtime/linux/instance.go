@@ -39,6 +39,7 @@ type instance struct {
 	startTime uint64
 	pidfd     int
 	control   *control
+	env       []string      // what the image asks for
 	execs     atomic.Uint64 // how many were started; the number of the newest
 	proxy     *egress.Proxy
 	serving   sync.WaitGroup
@@ -61,7 +62,7 @@ func (i *instance) ended() bool {
 
 // launch starts PID 1 and brings it to the point where it serves execs. On any
 // error nothing is left behind.
-func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, hostUID int) (*instance, error) {
+func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, hostUID int) (*instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	s := p.Spec()
@@ -71,7 +72,7 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, hostUID int
 	if err != nil {
 		return nil, err
 	}
-	binds, files, err := d.sources(p)
+	binds, files, err := d.sources(p, root)
 	defer closeAll(files)
 	if err != nil {
 		return nil, errors.Join(err, proxy.Close())
@@ -93,11 +94,11 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, hostUID int
 	}
 	i := &instance{
 		id: s.ID, cmd: cmd, pid: cmd.Process.Pid, pidfd: pidfd, control: host, proxy: proxy,
-		limiter: d.limiter, cgroup: d.cgroupName(s.ID), log: d.log, done: make(chan struct{}),
+		env: root.env, limiter: d.limiter, cgroup: d.cgroupName(s.ID), log: d.log, done: make(chan struct{}),
 	}
 	i.serving.Go(func() { i.relayLog(logR) })
 	go i.reap()
-	if err := i.bring(ctx, d, p, binds); err != nil {
+	if err := i.bring(ctx, d, p, root, binds); err != nil {
 		return nil, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
 	}
 	return i, nil
@@ -110,12 +111,12 @@ func closeAll(files []*os.File) {
 }
 
 // bring speaks the start with PID 1.
-func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, binds []guest.Bind) error {
+func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, binds []guest.Bind) error {
 	var err error
 	if i.startTime, err = startTime(i.pid); err != nil {
 		return nod.E(nod.Unavailable, "the environment ended while it started", err)
 	}
-	payload, err := json.Marshal(d.boot(p, binds))
+	payload, err := json.Marshal(d.boot(p, root, binds))
 	if err != nil {
 		return nod.E(nod.Internal, "the boot message has no form", err)
 	}

@@ -180,7 +180,7 @@ func TestOnlyATreeThatIsWhollyFreshIsGivenAway(t *testing.T) {
 		os.Link(filepath.Join(dir, "a", "f"), filepath.Join(dir, "a", "g"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtime.GiveTree(source(t, dir), uid); err != nil {
+	if err := runtime.GiveTree(source(t, dir), uid, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"", "a", "a/b", "a/f", "a/g", "a/link", "dirlink"} {
@@ -198,14 +198,14 @@ func TestOnlyATreeThatIsWhollyFreshIsGivenAway(t *testing.T) {
 	if err := os.Link(victim, filepath.Join(other, "hard")); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtime.GiveTree(source(t, other), uid); nod.CodeOf(err) != nod.Forbidden || ownerOf(victim) == uid {
+	if err := runtime.GiveTree(source(t, other), uid, nil); nod.CodeOf(err) != nod.Forbidden || ownerOf(victim) == uid {
 		t.Errorf("a hard link to another place: %v, owner %d", err, ownerOf(victim))
 	}
 	device := t.TempDir()
 	if err := unix.Mknod(filepath.Join(device, "null"), unix.S_IFCHR|0o600, 1<<8|3); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtime.GiveTree(source(t, device), uid); nod.CodeOf(err) != nod.Forbidden {
+	if err := runtime.GiveTree(source(t, device), uid, nil); nod.CodeOf(err) != nod.Forbidden {
 		t.Errorf("a device: %v", err)
 	}
 	// Another directory in the source's place.
@@ -217,7 +217,7 @@ func TestOnlyATreeThatIsWhollyFreshIsGivenAway(t *testing.T) {
 	if err := errors.Join(os.Rename(swapped, swapped+"-old"), os.Mkdir(swapped, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtime.GiveTree(src, uid); nod.CodeOf(err) != nod.Forbidden {
+	if err := runtime.GiveTree(src, uid, nil); nod.CodeOf(err) != nod.Forbidden {
 		t.Errorf("a directory that was swapped: %v", err)
 	}
 }

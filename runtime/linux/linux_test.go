@@ -78,12 +78,7 @@ func TestASourceThatIsSwappedAfterPrepareIsRefused(t *testing.T) {
 // TestAnImageDirectoryIsTheRoot uses an image that holds nothing but a static
 // guest: there is no libc and no shell to lean on.
 func TestAnImageDirectoryIsTheRoot(t *testing.T) {
-	static := filepath.Join(t.TempDir(), "nod-guest")
-	build := exec.Command("go", "build", "-o", static, "nod/cmd/nod-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the guest: %v\n%s", err, out)
-	}
+	static := staticGuest(t)
 	d := open(t, linux.Config{StateDir: t.TempDir(), Guest: static})
 	closing(t, d)
 	needEnvironments(t, d)
@@ -181,7 +176,7 @@ func TestATightenedPolicyHoldsAtOnce(t *testing.T) {
 	if got := ask(); strings.Contains(got, "403") {
 		t.Errorf("the listed host is refused: %s", got)
 	}
-	if err := d.UpdateEgress("e1", nil); err != nil {
+	if err := d.UpdateEgress(t.Context(), "e1", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(); !strings.Contains(got, "403") {

@@ -20,7 +20,7 @@ const firstTree = 5 // guest: descriptors after the control socket and the binar
 // sources opens what the environment shows of the host. As root the mounts are
 // made here and handed over, because the environment's user may not even look up
 // their paths; otherwise the guest opens them with the same user's rights.
-func (d *Driver) sources(p runtime.PreparedSpec) ([]guest.Bind, []*os.File, error) {
+func (d *Driver) sources(p runtime.PreparedSpec, root root) ([]guest.Bind, []*os.File, error) {
 	guestInfo, err := os.Lstat(d.guest)
 	if err != nil {
 		return nil, nil, nod.E(nod.Internal, "the guest binary is gone", err)
@@ -30,8 +30,8 @@ func (d *Driver) sources(p runtime.PreparedSpec) ([]guest.Bind, []*os.File, erro
 		writable bool
 	}
 	var wants []want
-	if p.Image().Info != nil {
-		wants = append(wants, want{p.Image(), false}) // first, as guest.Boot says
+	if root.Info != nil {
+		wants = append(wants, want{root.Source, false}) // first, as guest.Boot says
 	}
 	wants = append(wants, want{p.Workspace(), true})
 	if p.Home().Info != nil {
@@ -99,14 +99,14 @@ var etcFiles = []guest.File{
 
 const defaultTmp = 1 << 30
 
-func (d *Driver) boot(p runtime.PreparedSpec, binds []guest.Bind) guest.Boot {
+func (d *Driver) boot(p runtime.PreparedSpec, root root, binds []guest.Bind) guest.Boot {
 	l := p.Spec().Limits
 	b := guest.Boot{
 		Binds: binds, EtcFiles: etcFiles, HomeTmp: p.Home().Info == nil, TmpBytes: l.TmpBytes, PIDs: l.PIDs,
 		Landlock: d.landlock, Proxy: runtime.ProxyAddress, HostTools: d.cfg.HostTools,
 	}
-	if p.Image().Info != nil {
-		b.Image = p.Image().Path
+	if root.Info != nil {
+		b.Image = root.Path
 	}
 	if b.TmpBytes == 0 {
 		b.TmpBytes = defaultTmp

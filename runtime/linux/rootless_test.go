@@ -46,9 +46,17 @@ func TestDriverKeepsTheContractRootless(t *testing.T) {
 	if err := os.WriteFile(program, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-test.run=^TestDriverKeepsTheContract$", "-test.v")
+	cmd := exec.Command(program, "-test.run=^(TestDriverKeepsTheContract|TestEnvironmentsShareAnUnpackedImage|TestACommandHasATerminal)$", "-test.v")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "NOD_TEST_ALL=" + os.Getenv("NOD_TEST_ALL")}
+	guest := filepath.Join(dir, "nod-guest")
+	static, err := os.ReadFile(staticGuest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(guest, static, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = []string{staticVariable + "=" + guest, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "NOD_TEST_ALL=" + os.Getenv("NOD_TEST_ALL")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

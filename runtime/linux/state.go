@@ -28,6 +28,7 @@ type state struct {
 	ID        string   `json:"id"`
 	Owner     string   `json:"owner"`
 	Digest    string   `json:"digest"`
+	Image     string   `json:"image,omitempty"` // digest
 	HostUID   int      `json:"host_uid"`
 	PID       int      `json:"pid,omitempty"`
 	StartTime uint64   `json:"start_time,omitempty"` // of PID, in clock ticks since boot
@@ -151,6 +152,10 @@ func (st *state) own(src runtime.Source) {
 	if !slices.Contains(st.Given, identity(src)) {
 		st.Given = append(st.Given, identity(src))
 	}
+}
+
+func (st *state) status() runtime.Status {
+	return runtime.Status{ID: st.ID, Owner: st.Owner, Running: st.alive(), Digest: st.Digest, Image: st.Image}
 }
 
 // alive reports whether the very process that was started still runs.

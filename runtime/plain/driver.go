@@ -14,6 +14,7 @@ import (
 
 	"nod"
 	"nod/runtime"
+	"nod/runtime/egress"
 )
 
 // OnlyForScripted is the one value that Config.OnlyFor may have.
@@ -235,6 +236,33 @@ func (d *Driver) List(_ context.Context, owner string) ([]runtime.Status, error)
 		}
 	}
 	return out, nil
+}
+
+// Inspect reads the state on disk.
+func (d *Driver) Inspect(_ context.Context, id string) (runtime.Status, error) {
+	if id == "" || id != filepath.Base(id) {
+		return runtime.Status{}, nod.E(nod.Invalid, "this is no environment id", nil)
+	}
+	b, err := os.ReadFile(filepath.Join(d.dir(id), "state.json"))
+	var r record
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", err)
+	case err != nil:
+		return runtime.Status{}, nod.E(nod.Internal, "the runtime's state cannot be read", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.envs[id]
+	return runtime.Status{ID: r.ID, Owner: r.Owner, Running: e != nil && e.running}, nil
+}
+
+// UpdateEgress is refused: nothing here holds a process to any rules.
+func (d *Driver) UpdateEgress(context.Context, string, []egress.Rule) error {
+	return nod.E(nod.Unsupported, "processes without isolation reach every host", nil)
 }
 
 // Close stops every environment.

@@ -166,11 +166,6 @@ func onlyConnect(b *bench) {
 	}
 }
 
-// updater is a driver that swaps the policy of a running environment.
-type updater interface {
-	UpdateEgress(id string, policy *egress.Policy) error
-}
-
 // failsClosed is C26.
 func failsClosed(b *bench) {
 	for _, rules := range [][]egress.Rule{{{Host: "*"}}, {{Host: "a.example"}, {Host: "10.0.0.1"}}, {{Host: ""}}, {{Host: "a.example", Port: -1}}, {{Host: "a.example", Upstream: "nowhere"}}} {
@@ -180,13 +175,9 @@ func failsClosed(b *bench) {
 	if got := b.ask("e2", roleConnect, listed+":443")[listed+":443"]; got != "200" {
 		b.t.Errorf("before: %q", got)
 	}
-	d, ok := b.Driver.(updater)
-	if !ok {
-		b.t.Fatal("the driver cannot swap a policy")
-	}
 	p := b.exec("e2", b.guest("e2", roleTunnel, "hold", listed))
 	readUntil(b.t, p.Stdout(), "open\n")
-	if err := d.UpdateEgress("e2", nil); err != nil {
+	if err := b.UpdateEgress(b.t.Context(), "e2", nil); err != nil {
 		b.t.Fatal(err)
 	}
 	readUntil(b.t, p.Stdout(), "cut\n")
