@@ -92,6 +92,7 @@ type Bot struct {
 	mu       sync.Mutex
 	tasks    map[string]bool // tasks that have a conductor goroutine
 	sessions map[string]nod.AgentSession
+	slow     time.Time // nothing is written to GitHub before
 	wg       sync.WaitGroup
 }
 

@@ -29,6 +29,9 @@ func (b *Bot) effectLoop(ctx context.Context) {
 			b.log.Error("read due effects", "err", err)
 		}
 		for _, e := range due {
+			if e.Kind != nod.EffectNotify && b.quiet() {
+				continue
+			}
 			mu.Lock()
 			taken := busy[e.ID]
 			busy[e.ID] = true
@@ -51,6 +54,33 @@ func (b *Bot) effectLoop(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// longestSlow bounds how much longer nod waits than GitHub asked for.
+const longestSlow = time.Hour
+
+// slowDown keeps everything off GitHub after a limit, which is the App's and not one
+// effect's: for as long as GitHub asked, and twice as long each time it is hit again.
+func (b *Bot) slowDown(wait time.Duration, attempt int) time.Duration {
+	for range attempt - 1 {
+		if wait*2 > longestSlow {
+			break
+		}
+		wait *= 2
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until := b.cfg.Now().Add(wait); until.After(b.slow) {
+		b.slow = until
+	}
+	return wait
+}
+
+// quiet reports whether nothing may be written to GitHub now.
+func (b *Bot) quiet() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cfg.Now().Before(b.slow)
 }
 
 // perform does one effect and records its outcome. One that was begun before is
@@ -99,6 +129,9 @@ func (b *Bot) perform(ctx context.Context, e nod.Effect) {
 		}
 		if after, ok := b.cfg.RetryAfter(err); ok {
 			wait = after
+		}
+		if code == nod.RateLimited && e.Kind != nod.EffectNotify {
+			wait = b.slowDown(wait, e.Attempt)
 		}
 		e.NotBefore, e.Error = b.cfg.Now().Add(wait), nod.PublicMessage(err)
 		b.log.Warn("effect waits", "effect", e.Key, "attempt", e.Attempt, "err", err)

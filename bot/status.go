@@ -17,6 +17,9 @@ const (
 	labelFailed  = "nod:failed"
 )
 
+// StateLabels are the labels that show where a task stands.
+func StateLabels() []string { return []string{labelWorking, labelReview, labelFailed} }
+
 // label is the status label of a task in state s, or "" when it carries none.
 func label(s nod.TaskState) string {
 	switch s {
@@ -35,7 +38,7 @@ func label(s nod.TaskState) string {
 func (b *Bot) relabel(c *nod.Case, ch *nod.Change, what string) error {
 	now := label(c.Task.State)
 	swap := nod.SwapLabel{Issue: c.Task.Issue, Add: now, Remove: []string{b.cfg.TriggerLabel}}
-	for _, l := range []string{labelWorking, labelReview, labelFailed} {
+	for _, l := range StateLabels() {
 		if l != now {
 			swap.Remove = append(swap.Remove, l)
 		}

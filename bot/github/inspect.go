@@ -42,7 +42,7 @@ var neededEvents = []string{"issues", "issue_comment", "pull_request", "pull_req
 
 // Inspect looks at the App, its webhook, which should lead to hook, and its
 // installations for repos. It changes nothing, and goes on after what fails.
-func (c *Client) Inspect(ctx context.Context, hook string, repos []nod.Repo) []Finding {
+func (c *Client) Inspect(ctx context.Context, hook string, repos []Inspected) []Finding {
 	app, res, err := c.app.Apps.Get(ctx, "")
 	if err != nil {
 		return []Finding{{What: "App", Detail: nod.PublicMessage(c.fault("read its own App", err)), Hint: "check github.app_id, the private key and this machine's clock"}}
@@ -57,20 +57,7 @@ func (c *Client) Inspect(ctx context.Context, hook string, repos []nod.Repo) []F
 	}
 	found = append(append(found, events), c.hook(ctx, hook)...)
 	for _, repo := range repos {
-		what := "installation for " + repo.String()
-		if err := c.check(repo); err != nil {
-			found = append(found, Finding{What: what, Detail: nod.PublicMessage(err)})
-			continue
-		}
-		in, _, err := c.app.Apps.FindRepositoryInstallation(ctx, repo.Owner, repo.Name)
-		switch {
-		case err != nil:
-			found = append(found, Finding{What: what, Detail: nod.PublicMessage(c.fault("find it", err)), Hint: "install the App there"})
-		case in.SuspendedAt != nil:
-			found = append(found, Finding{What: what, Detail: "suspended", Hint: in.GetHTMLURL()})
-		default:
-			found = append(found, c.granted(what, in.Permissions, "accept its permissions at "+in.GetHTMLURL()))
-		}
+		found = append(found, c.repository(ctx, hook, repo)...)
 	}
 	return found
 }

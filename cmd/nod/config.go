@@ -125,12 +125,15 @@ type RepoConfig struct {
 	// Protected are files that guard the repository.
 	Protected ProtectedConfig `json:"protected"`
 
-	Repo   string          `json:"repo"`   // owner/name, required
-	Agent  string          `json:"agent"`  // a name in agents, required
-	Check  []string        `json:"check"`  // command for the prepared commit; empty means none
-	Egress []string        `json:"egress"` // hosts its build needs
-	Draft  bool            `json:"draft"`
-	Policy policy.Settings `json:"policy"`
+	Repo   string   `json:"repo"`   // owner/name, required
+	Agent  string   `json:"agent"`  // a name in agents, required
+	Check  []string `json:"check"`  // command for the prepared commit; empty means none
+	Egress []string `json:"egress"` // hosts its build needs
+	Draft  bool     `json:"draft"`
+	// CIAttempts is how many times red checks on GitHub put the agent to work again by
+	// themselves; default 2, and -1 always asks.
+	CIAttempts int             `json:"ci_attempts"`
+	Policy     policy.Settings `json:"policy"`
 	// Approvals is how many different passkeys must allow a decision of a cause,
 	// such as {"ready_to_push": 2}; 1 where nothing is said.
 	Approvals map[nod.Cause]int `json:"approvals"`

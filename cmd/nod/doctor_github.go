@@ -1,20 +1,27 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"nod"
+	"nod/bot/github"
 )
 
 func doctorGitHubCommand() *cobra.Command {
 	var path string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "github", Short: "Look at the App, its permissions, its webhook, its installations and the clock, one line per fact", Args: cobra.NoArgs,
+		Use: "github", Short: "Look at the App, its permissions, its webhook, its installations, rules that would refuse a push, double hooks and the clock, one line per fact", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := LoadConfig(path)
 			if err != nil {
@@ -28,12 +35,17 @@ func doctorGitHubCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var repos []nod.Repo
+			var repos []github.Inspected
 			for _, r := range cfg.Repos {
 				owner, name, _ := strings.Cut(r.Repo, "/")
-				repos = append(repos, nod.Repo{Host: host, Owner: owner, Name: name})
+				repos = append(repos, github.Inspected{Repo: nod.Repo{Host: host, Owner: owner, Name: name}, Sign: r.Sign})
 			}
 			found := client.Inspect(cmd.Context(), strings.TrimSuffix(cfg.PublicURL, "/")+"/webhooks/github", repos)
+			twice, err := toldTwice(cmd.Context(), cfg, sec)
+			if err != nil {
+				return err
+			}
+			found = append(found, twice...)
 			bad := 0
 			for _, f := range found {
 				if !f.OK {
@@ -62,4 +74,34 @@ func doctorGitHubCommand() *cobra.Command {
 	configFlag(c, &path)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// lately is how far back deliveries by other hooks are looked for.
+const lately = 3 * 24 * time.Hour
+
+// toldTwice says what the store knows of hooks that are not the App's and send to nod
+// as well. It looks only where there is a store.
+func toldTwice(ctx context.Context, cfg Config, sec secrets) (found []github.Finding, err error) {
+	if _, err := os.Stat(filepath.Join(cfg.StateDir, "nod.db")); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	s, err := openStore(ctx, cfg, sec.all(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	by, err := s.ForeignDeliveries(ctx, time.Now().Add(-lately))
+	if err != nil {
+		return nil, err
+	}
+	f := github.Finding{What: "deliveries by other hooks", OK: len(by) == 0, Detail: "none in three days"}
+	if !f.OK {
+		var from []string
+		for repo, n := range by {
+			from = append(from, fmt.Sprintf("%d of %q", n, repo))
+		}
+		slices.Sort(from)
+		f.Detail, f.Hint = strings.Join(from, ", "), "delete the hook in the settings of the repository or the organization: the App has its own"
+	}
+	return []github.Finding{f}, nil
 }

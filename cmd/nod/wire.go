@@ -223,7 +223,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		if err != nil {
 			return fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
-		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, Sign: r.Sign,
+		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, CIAttempts: r.CIAttempts, Sign: r.Sign,
 			Protect: bot.Protection{Paths: r.Protected.Paths, Forbid: r.Protected.Mode == "forbid"}, Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
 	}
 	mounts, roots, rules, err := places(c.Agents)

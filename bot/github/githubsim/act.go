@@ -27,7 +27,7 @@ var (
 )
 
 // reserved are first path segments that are not accounts.
-var reserved = append([]string{"api", "assets"}, apiRoots...)
+var reserved = append([]string{"api", "assets", "settings", "organizations"}, apiRoots...)
 
 // CreateUser makes a person's account.
 func (s *Server) CreateUser(login string) (User, error) {
@@ -272,7 +272,7 @@ func (s *Server) Uninstall(login string) error {
 
 // install puts the App on an account. The caller holds s.mu.
 func (s *Server) install(u *user) *installation {
-	in := &installation{id: s.id(), account: u, perms: appGrant(), created: s.stamp()}
+	in := &installation{id: s.id(), account: u, perms: maps.Clone(s.asked), created: s.stamp()}
 	s.installations = append(s.installations, in)
 	s.emitInstallation(in, u, "created")
 	return in

@@ -62,6 +62,7 @@ type repo struct {
 	ruled   string            // prefix of the branches that rules apply to
 	rules   []string          // kinds
 	checks  []*checkRun       // oldest first
+	hooks   []repoHook
 }
 
 func (r *repo) full() string { return r.owner.login + "/" + r.name }

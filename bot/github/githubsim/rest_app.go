@@ -16,7 +16,7 @@ func getApp(c *call) (int, any, error) {
 // appJSON is the App as everybody sees it. GitHub owns it, as far as anyone can tell.
 func (s *Server) appJSON() obj {
 	return obj{"id": s.app.id, "slug": s.app.slug, "name": s.app.slug, "node_id": nodeID("A", s.app.id), "client_id": "Iv1." + itoa(int(s.app.id)),
-		"owner": s.userJSON(s.users["web-flow"]), "permissions": appGrant(), "events": appEvents, "description": nil,
+		"owner": s.userJSON(s.appOwner), "permissions": s.asked, "events": s.told, "description": nil,
 		"html_url": s.base + "/apps/" + s.app.slug, "external_url": s.base, "created_at": when(epoch), "updated_at": when(epoch)}
 }
 

@@ -87,3 +87,29 @@ func redeliver(c *call) (int, any, error) {
 	}
 	return http.StatusAccepted, obj{}, nil
 }
+
+// repoHook is a webhook of one repository. Nothing is delivered to it here.
+type repoHook struct {
+	id  int64
+	url string
+}
+
+// AddHook gives a repository a webhook of its own, beside the App's. It is listed, and
+// that is all.
+func (s *Server) AddHook(full, to string) error {
+	return s.withRepo("", full, func(r *repo, _ *user) error {
+		r.hooks = append(r.hooks, repoHook{s.id(), to})
+		return nil
+	})
+}
+
+func listRepoHooks(c *call) (int, any, error) {
+	out := []obj{}
+	for _, h := range paginate(c, c.repo.hooks) {
+		api := fmt.Sprintf("%s/hooks/%d", c.repoURL(c.repo), h.id)
+		out = append(out, obj{"id": h.id, "type": "Repository", "name": "web", "active": true, "events": []string{"issues"},
+			"config": obj{"url": h.url, "content_type": "json", "insecure_ssl": "0"}, "url": api, "test_url": api + "/test", "ping_url": api + "/pings",
+			"deliveries_url": api + "/deliveries", "created_at": when(epoch), "updated_at": when(epoch), "last_response": obj{"code": nil, "status": "unused", "message": nil}})
+	}
+	return http.StatusOK, out, nil
+}

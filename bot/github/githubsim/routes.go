@@ -266,6 +266,7 @@ func (s *Server) apiMux() http.Handler {
 	readPull, writePull := need{name: "pull_requests", level: "read"}, need{name: "pull_requests", level: "write"}
 	at := func(pattern string, n need, h handler) { s.route(mux, pattern, n, h) }
 
+	at("POST /app-manifests/{code}/conversions", need{open: true}, convert)
 	at("GET /app", app, getApp)
 	at("GET /app/installations", app, listInstallations)
 	at("GET /app/installations/{id}", app, getInstallation)
@@ -283,6 +284,7 @@ func (s *Server) apiMux() http.Handler {
 
 	at("GET /repos/{owner}/{repo}", meta, getRepo)
 	at("GET /repos/{owner}/{repo}/collaborators/{login}/permission", meta, getPermission)
+	at("GET /repos/{owner}/{repo}/hooks", need{name: "repository_hooks", level: "read"}, listRepoHooks)
 	at("GET /repos/{owner}/{repo}/labels", readIssue, listLabels)
 	at("POST /repos/{owner}/{repo}/labels", writeIssue, createLabel)
 	at("GET /repos/{owner}/{repo}/labels/{name}", readIssue, getLabel)

@@ -51,7 +51,11 @@ type Server struct {
 	faults        []*Fault
 	limits        limits
 	requests      []Request
-	unsigned      bool // commits by the App are left unsigned
+	unsigned      bool                // commits by the App are left unsigned
+	manifests     map[string]manifest // by code
+	asked         grant               // what the App asks for
+	told          []string            // events that it is told of
+	appOwner      *user
 
 	closing context.CancelFunc
 	ended   context.Context
@@ -71,7 +75,8 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{dir: dir, now: c.Now, log: c.Log, webUser: c.WebUser, base: "http://localhost", lastID: 100_000,
 		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
-		limits: limits{hourly: hourlyRequests, meters: map[string]*meter{}}}
+		limits:    limits{hourly: hourlyRequests, meters: map[string]*meter{}},
+		manifests: map[string]manifest{}, asked: appGrant(), told: appEvents}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -88,6 +93,7 @@ func New(c Config) (*Server, error) {
 	ghost := s.addUser("web-flow", "User")
 	ghost.emails = append(ghost.emails, webFlowEmail)
 	ghost.keys = append(ghost.keys, s.webFlow.key.PublicKey())
+	s.appOwner = ghost
 	s.api = s.apiMux()
 	if s.web, err = s.webMux(); err != nil {
 		return nil, err
@@ -255,6 +261,8 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 			r.URL.Path, r.URL.RawPath = m[1]+"/issue-comments/"+m[2], ""
 		}
 		s.api.ServeHTTP(w, r)
+	case r.Method == http.MethodPost && isNewApp(r.URL.Path):
+		s.newApp(w, r)
 	case isGit(rest):
 		s.serveGit(w, r)
 	default:
@@ -267,7 +275,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 var issueComment = regexp.MustCompile(`^(/repos/[^/]+/[^/]+)/issues/comments/([^/]+(?:/reactions)?)$`)
 
 // apiRoots are the first path segments that belong to the API; no login may be one.
-var apiRoots = []string{"app", "installation", "repos", "user", "users"}
+var apiRoots = []string{"app", "app-manifests", "installation", "repos", "user", "users"}
 
 func (s *Server) fail(w *statusWriter, r *http.Request, f *Fault) {
 	if f.Cut == CutNothing {

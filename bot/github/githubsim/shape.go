@@ -162,7 +162,7 @@ func (s *Server) pullJSON(r *repo, i *issue) obj {
 
 func (s *Server) installationJSON(in *installation) obj {
 	out := obj{"id": in.id, "account": s.userJSON(in.account), "app_id": s.app.id, "app_slug": s.app.slug,
-		"repository_selection": "all", "permissions": in.perms, "events": appEvents,
+		"repository_selection": "all", "permissions": in.perms, "events": s.told,
 		"target_id": in.account.id, "target_type": in.account.kind, "created_at": when(in.created), "updated_at": when(in.created),
 		"suspended_at": nil, "suspended_by": nil, "single_file_name": nil, "repositories_url": s.base + "/installation/repositories", "html_url": fmt.Sprintf("%s/settings/installations/%d", s.base, in.id),
 		"access_tokens_url": fmt.Sprintf("%s/app/installations/%d/access_tokens", s.base, in.id)}
