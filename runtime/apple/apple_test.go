@@ -25,6 +25,7 @@ import (
 	"nod/runtime"
 	"nod/runtime/egress"
 	"nod/runtime/guest"
+	"nod/runtime/runtimetest"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -35,10 +36,53 @@ func TestMain(m *testing.M) {
 		_, _, err := syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(doubleMain(os.Args)), 0, 0)
 		panic(err)
 	}
-	if guest.Dispatch(os.Args) {
+	if guest.Dispatch(os.Args) || runtimetest.Dispatch(os.Args) {
+		return
+	}
+	if runtimetest.Supervised(func(dir string) (runtimetest.Driver, error) {
+		return New(context.Background(), configOf(os.Getenv(supervisedDouble), dir))
+	}) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// supervisedDouble names the directory of a supervised driver's double.
+const supervisedDouble = "NOD_TEST_DOUBLE"
+
+func configOf(double, state string) Config {
+	return Config{Program: filepath.Join(double, "container"), StateDir: state, Guest: filepath.Join(double, "g"), Image: "known:1",
+		Egress: egress.Config{Audit: func(egress.Event) {}}}
+}
+
+// TestTheDoubleKeepsWhatNeedsNoGuest runs the checks of the suite that the program
+// and this side of it answer for. What a guest's kernel holds has not been seen.
+func TestTheDoubleKeepsWhatNeedsNoGuest(t *testing.T) {
+	w := newWorld(t)
+	runtimetest.Run(t, runtimetest.Config{
+		New: func(t *testing.T, dir string, e egress.Config) runtimetest.Driver {
+			t.Helper()
+			c := configOf(w.dir, dir)
+			c.Egress, c.Log = e, w.cfg.Log
+			d, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		},
+		TempDir: func(t *testing.T) string { // a socket's path is short
+			t.Helper()
+			dir, err := os.MkdirTemp("", "nod")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			return dir
+		},
+		Guestless:  true,
+		Proxy:      func(state, id string) string { return filepath.Join(state, "s", id, filepath.Base(guest.EgressSocket)) },
+		Supervised: []string{supervisedDouble + "=" + w.dir},
+	})
 }
 
 const goodSighting = `{"attestation":{"uid":1000,"gid":1000,"capabilities":"0000000000000000","no_new_privs":true,"seccomp":true,"landlock_abi":4,
@@ -69,8 +113,8 @@ func newWorld(t *testing.T) *world {
 	w.write(t, "version.json", `[{"version":"1.2.2"},{"version":"container-apiserver version 1.2.2"}]`)
 	w.write(t, "status.json", `{"status":"running"}`)
 	w.write(t, "sighting", goodSighting)
-	w.cfg = Config{Program: filepath.Join(dir, "container"), StateDir: filepath.Join(dir, "state"), Guest: filepath.Join(dir, "g"), Image: "known:1",
-		Egress: egress.Config{Audit: func(egress.Event) {}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	w.cfg = configOf(dir, filepath.Join(dir, "state"))
+	w.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	return w
 }
 

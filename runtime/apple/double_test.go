@@ -3,7 +3,6 @@
 package apple
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"nod"
 	"nod/runtime/guest"
@@ -89,7 +90,7 @@ func (d double) serve(args []string) error {
 			// The init takes everything of the machine along.
 			err = syscall.Kill(m.PID, syscall.SIGKILL)
 			m.Running = false
-			err = errors.Join(err, d.save(last, m))
+			err = errors.Join(err, d.save(last, m), d.execs(last, syscall.LOCK_EX))
 		}
 		return err
 	case "delete":
@@ -117,6 +118,15 @@ func (d double) serve(args []string) error {
 		return d.init(args[1])
 	}
 	return &doubleFailure{"invalidArgument", args[0]}
+}
+
+// execs holds the lock that each exec of a machine shares for as long as it runs.
+func (d double) execs(name string, how int) error {
+	f, err := os.OpenFile(filepath.Join(d.dir, name+".execs"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return syscall.Flock(int(f.Fd()), how) // until this process ends
 }
 
 func (d double) path(name string) string { return filepath.Join(d.dir, name+".json") }
@@ -230,10 +240,15 @@ func (d double) exec(name string, argv []string) error {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return err
 	}
-	if c.Argv[0] == nod.GuestPath {
+	if c.Argv[0] == nod.GuestPath && c.Argv[1] == guest.RoleProbe {
 		saw, err := os.ReadFile(filepath.Join(d.dir, "sighting"))
 		return errors.Join(err, guest.WriteFrame(os.Stdout, guest.FrameStarted, []byte(`{}`)), guest.WriteFrame(os.Stdout, guest.FrameStdout, saw),
 			guest.WriteFrame(os.Stdout, guest.FrameExit, []byte(`{"reaped":true}`)))
+	}
+	if c.Argv[0] == nod.GuestPath { // what the test binary is asked to be inside
+		if c.Argv[0], err = os.Readlink("/proc/self/exe"); err != nil {
+			return err
+		}
 	}
 	c.Dir = m.source(c.Dir)
 	if payload, err = json.Marshal(c); err != nil {
@@ -243,9 +258,52 @@ func (d double) exec(name string, argv []string) error {
 	if err != nil {
 		return err
 	}
+	if err := d.execs(name, syscall.LOCK_SH); err != nil {
+		return err
+	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"nod-guest", "lease"}
 	cmd.Env = []string{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = io.MultiReader(bytes.NewReader(first), os.Stdin), os.Stdout, os.Stderr
-	return cmd.Run()
+	var ended atomic.Bool // a machine that has ended says nothing more
+	cmd.Stdout, cmd.Stderr = unlessEnded{&ended}, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	// The machine's end is the end of all that runs in it, as that of this program is.
+	gone := make(chan struct{}, 2)
+	go func() {
+		_, _ = in.Write(first)
+		_, _ = io.Copy(in, os.Stdin)
+		gone <- struct{}{}
+	}()
+	go func() {
+		for tick := time.NewTicker(5 * time.Millisecond); alive(m.PID); <-tick.C {
+		}
+		ended.Store(true)
+		gone <- struct{}{}
+	}()
+	go func() {
+		<-gone
+		_ = in.Close() // the runner kills
+	}()
+	if err := cmd.Wait(); err != nil {
+		return err
+	}
+	if ended.Load() {
+		return &doubleFailure{"interrupted", name}
+	}
+	return nil
+}
+
+type unlessEnded struct{ ended *atomic.Bool }
+
+func (w unlessEnded) Write(b []byte) (int, error) {
+	if w.ended.Load() {
+		return len(b), nil
+	}
+	return os.Stdout.Write(b)
 }

@@ -159,7 +159,7 @@ type testEngine struct {
 }
 
 // startEngine starts an engine of this test's own and ends it with the test.
-func startEngine(t *testing.T, name string) *testEngine {
+func startEngine(t testing.TB, name string) *testEngine {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		runtimetest.Missing(t, "root, who alone starts an engine")
@@ -246,7 +246,7 @@ func startEngine(t *testing.T, name string) *testEngine {
 }
 
 // cleanUp removes what a killed engine leaves: its directory and control groups.
-func (e *testEngine) cleanUp(t *testing.T, dir, parent string) {
+func (e *testEngine) cleanUp(t testing.TB, dir, parent string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Errorf("remove the engine's directory: %v", err)
 	}
@@ -282,7 +282,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-func guestWithTests(t *testing.T) string {
+func guestWithTests(t testing.TB) string {
 	t.Helper()
 	path, err := build()
 	if err != nil {
@@ -297,7 +297,7 @@ var tools = []string{"sh", "bash", "id", "env", "cat", "ls", "sleep", "setsid", 
 var library = regexp.MustCompile(`(/\S+) \(0x`)
 
 // image makes a tar of a small root file system from this machine's own programs.
-func image(t *testing.T) string {
+func image(t testing.TB) string {
 	t.Helper()
 	files := map[string]bool{}
 	for _, name := range tools {
@@ -373,7 +373,7 @@ func within(name string) string {
 	return strings.Replace(inside, "usr/sbin/", "usr/bin/", 1)
 }
 
-func put(t *testing.T, w *tar.Writer, name string) {
+func put(t testing.TB, w *tar.Writer, name string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -388,13 +388,13 @@ func put(t *testing.T, w *tar.Writer, name string) {
 }
 
 // config is a driver's configuration on e.
-func (e *testEngine) config(t *testing.T, archive string) Config {
+func (e *testEngine) config(t testing.TB, archive string) Config {
 	t.Helper()
 	return Config{Engine: e.name, Socket: e.socket, Guest: guestWithTests(t), Image: testImage, Archive: archive,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 }
 
-func open(t *testing.T, c Config) *Driver {
+func open(t testing.TB, c Config) *Driver {
 	t.Helper()
 	d, err := New(context.Background(), c)
 	if err != nil {

@@ -20,9 +20,23 @@ const (
 	probePatient = 2 * time.Second
 )
 
-// probeMain writes a Sighting: every fact is tried, none is taken from what was
-// asked for. What cannot be told is reported as missing.
+// probeMain writes a Sighting.
 func probeMain() int {
+	out, err := json.Marshal(sight(os.Args[2:]))
+	if err == nil {
+		_, err = os.Stdout.Write(append(out, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "nod-guest: probe: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// sight looks at this process's own isolation and at the identity of paths. Every
+// fact is tried, none is taken from what was asked for. What cannot be told is
+// reported as missing.
+func sight(paths []string) Sighting {
 	s := Sighting{Namespaces: map[string]string{}}
 	a := &s.Attestation
 	note := func(what string, err error) {
@@ -82,7 +96,7 @@ func probeMain() int {
 		}
 	}
 	s.Files = map[string]string{}
-	for _, p := range os.Args[2:] {
+	for _, p := range paths {
 		var st unix.Stat_t
 		if err := unix.Lstat(p, &st); err != nil {
 			note("identity", err)
@@ -91,15 +105,7 @@ func probeMain() int {
 		s.Files[p] = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 	}
 	s.Limits = seenLimits()
-	out, err := json.Marshal(s)
-	if err == nil {
-		_, err = os.Stdout.Write(append(out, '\n'))
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "nod-guest: probe: %v\n", err)
-		return 1
-	}
-	return 0
+	return s
 }
 
 // readStatus takes what the kernel says of this very process.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,6 +75,9 @@ func runRunner(in io.Reader, w io.Writer) error {
 		return err
 	}
 	r := &runner{in: in, out: w, gone: make(chan struct{})}
+	if len(c.Argv) > 1 && c.Argv[0] == nod.GuestPath && c.Argv[1] == RoleProbe {
+		return r.probe(c.Argv[2:])
+	}
 	out, errs, startErr := r.start(c)
 	if startErr != nil {
 		return writeJSON(w, FrameStarted, Started{Code: startCode(startErr), Err: startErr.Error()})
@@ -102,6 +106,24 @@ func runRunner(in io.Reader, w io.Writer) error {
 	}
 	copies.Wait()
 	return r.send(FrameExit, r.exit)
+}
+
+// probe answers as the probe would in a process of its own. The runner has nothing
+// that a command has not: what holds for it, the parent, holds for them.
+func (r *runner) probe(paths []string) error {
+	out, err := json.Marshal(sight(paths))
+	if err != nil {
+		return err
+	}
+	if err := r.send(FrameStarted, Started{Runner: ownIdentity()}); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(out, MaxData) {
+		if err := WriteFrame(r.out, FrameStdout, chunk); err != nil {
+			return err
+		}
+	}
+	return r.send(FrameExit, Exit{Reaped: true})
 }
 
 // start starts the command in a session of its own, with the three pipes.
