@@ -115,6 +115,7 @@ func keepsTheContract(t *testing.T, name string) {
 		{"AnotherSupervisorsContainersAreLeftAlone", othersAreLeftAlone},
 		{"SourcesThatAreSwappedOrLinkedAreRefused", swappedSources},
 		{"TheGuestProgramItselfWillDo", realGuest},
+		{"NothingIsLeftOfASupervisorKilledAnywhere", killedAnywhere},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, e, archive) })
 	}
@@ -197,6 +198,12 @@ func swappedSources(t *testing.T, e *testEngine, archive string) {
 	if _, err := d.Start(t.Context(), "e1"); nod.CodeOf(err) != nod.Forbidden {
 		t.Errorf("a mount through a planted link: %v", err)
 	}
+}
+
+// killedAnywhere kills a supervisor at random moments; a life of a container takes
+// so long that a few must do.
+func killedAnywhere(t *testing.T, e *testEngine, archive string) {
+	runtimetest.Crash(t, suite(t, e, archive), 8)
 }
 
 // realGuest starts an environment with cmd/nod-guest, as it is shipped.

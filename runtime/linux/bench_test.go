@@ -22,7 +22,7 @@ import (
 // provisioned is a driver with environments of these ids, not running.
 func provisioned(b *testing.B, ids ...string) *linux.Driver {
 	b.Helper()
-	d := open(b, linux.Config{StateDir: b.TempDir(), Guest: guestProgram(b)})
+	d := open(b, linux.Config{StateDir: b.TempDir(), Guest: staticGuest(b)})
 	closing(b, d)
 	needEnvironments(b, d)
 	top := b.TempDir()

@@ -49,7 +49,7 @@ var buildGuest = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(filepath.Join(dir, "nod-guest"))
 })
 
-func staticGuest(t *testing.T) string {
+func staticGuest(t testing.TB) string {
 	t.Helper()
 	b, err := buildGuest()
 	if err != nil {

@@ -5,7 +5,6 @@ package linux_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if runtimetest.Supervised(func(dir string) (runtimetest.Driver, error) {
-		return linux.New(linux.Config{StateDir: dir, Guest: os.Getenv(guestVariable)})
+		return linux.New(linux.Config{StateDir: dir, Guest: os.Getenv(supervisedGuest)})
 	}) {
 		return
 	}
@@ -42,22 +41,27 @@ func suite() runtimetest.Config {
 	}
 }
 
-// guestVariable names the guest binary of a supervised driver; empty is its own.
-const guestVariable = "NOD_TEST_GUEST"
+// supervisedGuest names the guest binary of a supervised driver; empty is its own.
+const supervisedGuest = "NOD_TEST_GUEST"
 
 // left are the cgroups of a driver, and its directories that say nothing.
 func left(t *testing.T, stateDir string) (list []string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(stateDir))
 	name := "nod-" + hex.EncodeToString(sum[:4])
-	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), name) {
-			list = append(list, path)
-		}
-		return nil // what is not this user's, or is gone meanwhile
-	})
+	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(own)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, top := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+			groups, err := filepath.Glob(filepath.Join(top, f[len(f)-1], name+"*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, groups...)
+		}
 	}
 	dirs, err := filepath.Glob(filepath.Join(stateDir, "env", "*"))
 	if err != nil {

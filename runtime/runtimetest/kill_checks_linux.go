@@ -142,7 +142,7 @@ func (b *bench) endsTree(end func(context.Context, string) error) {
 // environment that was deleted.
 func (b *bench) nothingOf(id string) {
 	b.t.Helper()
-	if m := mounted(b.t, filepath.Join(b.root, id+"-workspace")); len(m) > 0 {
+	if m := mounted(b.t, "/proc/[0-9]*/mountinfo", filepath.Join(b.root, id+"-workspace")); len(m) > 0 {
 		b.t.Errorf("%s is still mounted: %v", id, m)
 	}
 	err := filepath.WalkDir(b.state, func(path string, d os.DirEntry, err error) error {
@@ -164,10 +164,10 @@ func (b *bench) nothingOf(id string) {
 	}
 }
 
-// mounted are the lines of every process's mounts that mention dir.
-func mounted(t *testing.T, dir string) (lines []string) {
+// mounted are the lines of such lists of mounts that mention dir.
+func mounted(t *testing.T, pattern, dir string) (lines []string) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
