@@ -74,6 +74,7 @@ func doctorRuntimeCommand() *cobra.Command {
 	f.StringVar(&c.Image, "image", "", "the image that environments have")
 	f.StringVar(&c.Guest, "guest", "", "path of the static nod-guest")
 	f.StringVar(&c.Archive, "archive", "", "what to make the image of when it is not there")
+	f.StringVar(&c.Build, "build", "", "directory with a Containerfile to build the image from when it is not there")
 	f.BoolVar(&c.Pull, "pull", false, "fetch the image when it is not there")
 	return rt
 }

@@ -22,6 +22,7 @@ type RuntimeConfig struct {
 	Image   string `json:"image"`   // reference of the image that environments have; required for an engine, "linux" shows the host's own files without
 	Guest   string `json:"guest"`   // path of the static nod-guest; required for an engine
 	Archive string `json:"archive"` // what image is made of when it is not there: a tar of a root file system; "linux" also takes an OCI layout and docker save
+	Build   string `json:"build"`   // directory with a Containerfile that docker or podman build image from when it is not there
 	Pull    bool   `json:"pull"`    // fetch an image that is not there from its registry
 }
 
@@ -35,6 +36,9 @@ func (c RuntimeConfig) check() error {
 	case "", embeddedDriver:
 		if c.Socket != "" {
 			return fmt.Errorf("runtime: only an engine has a socket")
+		}
+		if c.Build != "" {
+			return fmt.Errorf("runtime: only docker and podman build images; save one that is built, and name it as archive")
 		}
 		if c.Image == "" && (c.Archive != "" || c.Pull) {
 			return fmt.Errorf("runtime: an archive or a pull needs the image's reference")
@@ -71,14 +75,14 @@ func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *eg
 		return openEmbedded(c, stateDir, audit, log)
 	}
 	if c.Driver == appleDriver {
-		if c.Archive != "" || c.Pull {
-			return nil, nod.E(nod.Invalid, "the apple driver takes an image that is there: no archive, no pull", nil)
+		if c.Archive != "" || c.Build != "" || c.Pull {
+			return nil, nod.E(nod.Invalid, "the apple driver takes an image that is there: no archive, no build, no pull", nil)
 		}
 		return apple.New(ctx, apple.Config{Program: c.Socket, StateDir: filepath.Join(stateDir, "vm"), Guest: c.Guest, Image: c.Image,
 			Egress: egress.Config{Audit: audit.record}, Log: log})
 	}
 	return docker.New(ctx, docker.Config{Engine: c.Driver, Socket: c.Socket, StateDir: filepath.Join(stateDir, c.Driver), Guest: c.Guest,
-		Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
+		Image: c.Image, Archive: c.Archive, Build: c.Build, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
 }
 
 // provenDriver is openDriver, refused where this host cannot hold an environment:

@@ -37,6 +37,9 @@ type Config struct {
 	// Archive, when set, is a tar of a root file system, imported as Image when the
 	// engine does not have it.
 	Archive string
+	// Build, when set, is a directory with a Containerfile or Dockerfile, built as
+	// Image when the engine does not have it.
+	Build string
 	// Pull lets the engine fetch an image that it does not have.
 	Pull bool
 	// Landlock is the least version required; 0 means 1, a negative number none.
@@ -63,8 +66,10 @@ func (c *Config) check() error {
 		return nod.E(nod.Invalid, "the guest binary must be an absolute path", nil)
 	case c.Image == "" || strings.ContainsAny(c.Image, " \t\n?#%*"):
 		return nod.E(nod.Invalid, "an image reference is required", nil)
-	case c.Archive != "" && !filepath.IsAbs(c.Archive):
-		return nod.E(nod.Invalid, "the image archive must be an absolute path", nil)
+	case c.Archive != "" && !filepath.IsAbs(c.Archive), c.Build != "" && !filepath.IsAbs(c.Build):
+		return nod.E(nod.Invalid, "what the image is made of must be an absolute path", nil)
+	case c.Archive != "" && c.Build != "":
+		return nod.E(nod.Invalid, "an image is made of an archive or built, not both", nil)
 	}
 	switch {
 	case c.Landlock == 0:

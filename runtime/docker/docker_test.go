@@ -116,6 +116,7 @@ func keepsTheContract(t *testing.T, name string) {
 		{"SourcesThatAreSwappedOrLinkedAreRefused", swappedSources},
 		{"TheGuestProgramItselfWillDo", realGuest},
 		{"NothingIsLeftOfASupervisorKilledAnywhere", killedAnywhere},
+		{"AnImageIsBuiltWithoutANetwork", builtImage},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, e, archive) })
 	}
@@ -224,5 +225,55 @@ func realGuest(t *testing.T, e *testEngine, archive string) {
 	out, err := io.ReadAll(p.Stdout())
 	if err != nil || string(out) != "x\n" {
 		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// builtImage has the engine build an image, and uses what is in it: a file, a
+// variable, a terminal.
+func builtImage(t *testing.T, e *testEngine, archive string) {
+	env(t, e.config(t, archive), nil) // the base is imported
+	c := e.config(t, "")
+	c.Image, c.Build = "nod.test/built:1", t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	for path, text := range map[string]string{
+		filepath.Join(c.Build, "tool"): "made\n", secret: "secret\n",
+		filepath.Join(c.Build, "Containerfile"): "FROM " + testImage + "\nCOPY tool /opt/tool\nENV TOOL=built PATH=/opt/bin:/usr/bin\n" +
+			"RUN test $(wc -l < /proc/net/dev) -le 3 && echo alone > /opt/alone\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _ := env(t, c, nil)
+	mustStart(t, d)
+	p, err := d.Exec(t.Context(), "e1", nod.Command{Argv: []string{"sh", "-c", "cat /opt/tool /opt/alone; echo $TOOL $PATH"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(p.Stdout())
+	if err != nil || string(out) != "made\nalone\nbuilt /opt/bin:/usr/bin\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	runtimetest.Terminal(t, d, "e1")
+	s, err := d.Inspect(t.Context(), "e1")
+	if err != nil || !s.Running || s.Owner != "o" || s.Image == "" || s.Digest == "" {
+		t.Errorf("inspected %+v, %v", s, err)
+	}
+	if _, err := d.Inspect(t.Context(), "e2"); nod.CodeOf(err) != nod.NotFound {
+		t.Errorf("what is not there: %v", err)
+	}
+	if err := os.Symlink(secret, filepath.Join(c.Build, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Build, "Containerfile"), []byte("FROM "+testImage+"\nCOPY link /opt/link\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Image, c.StateDir = "nod.test/built:2", t.TempDir()
+	other := open(t, c)
+	if i, err := other.image(t.Context(), runtime.HostImage); err == nil {
+		t.Errorf("a file outside of the directory came into %s", i.ID)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -292,7 +292,7 @@ func guestWithTests(t testing.TB) string {
 }
 
 // tools are what the suite's commands use inside.
-var tools = []string{"sh", "bash", "id", "env", "cat", "ls", "sleep", "setsid", "nohup", "grep", "tr", "head", "tail", "wc", "yes", "true", "mkdir", "mv", "test", "echo"}
+var tools = []string{"sh", "bash", "id", "env", "cat", "ls", "sleep", "setsid", "nohup", "grep", "tr", "head", "tail", "wc", "yes", "true", "mkdir", "mv", "test", "echo", "stty", "tty"}
 
 var library = regexp.MustCompile(`(/\S+) \(0x`)
 

@@ -37,11 +37,13 @@ func (d *Driver) image(ctx context.Context, name string) (engineImage, error) {
 	switch {
 	case name == d.cfg.Image && d.cfg.Archive != "":
 		err = d.importImage(ctx)
+	case name == d.cfg.Image && d.cfg.Build != "":
+		err = d.buildImage(ctx)
 	case d.cfg.Pull:
 		_, err = d.engine.stream(ctx, "/images/create"+query("fromImage", withTag(name)), nil)
 	default:
 		return engineImage{}, &nod.Error{Code: nod.NotFound, Msg: "the engine does not have the image, and the configuration does not let it be pulled",
-			Hint: "pull or import it, or name an archive", Err: err}
+			Hint: "pull or import it, or name an archive or a directory to build", Err: err}
 	}
 	if err != nil {
 		return engineImage{}, nod.E(nod.Unavailable, "the engine does not take the image", err)

@@ -81,7 +81,7 @@ func plainRelay(b *testing.B, to string) (address string) {
 
 func benchProxy(b *testing.B, upstream string) string {
 	b.Helper()
-	p, err := New(Config{Policy: mustPolicy(b, Rule{Host: site, Upstream: upstream}), Environment: "e1", Audit: func(Event) {}, MaxBytes: 1 << 60})
+	p, err := New(Config{Policy: mustPolicy(b, Rule{Host: site, Upstream: upstream}), Environment: "e1", Audit: func(Event) {}, MaxBytes: 1 << 60, MaxTunnels: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -144,6 +144,92 @@ func BenchmarkThroughput(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(spent[0])/float64(spent[1]), "of-relay")
+}
+
+// echoer sends back what it reads, once it has read a ClientHello.
+func echoer(b testing.TB, hello int) (address string) {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer closeQuietly(c)
+				if _, err := io.ReadFull(c, make([]byte, hello)); err == nil {
+					_, _ = io.Copy(c, c) // until either side has enough
+				}
+			})
+		}
+	})
+	b.Cleanup(func() {
+		closeQuietly(l)
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// BenchmarkLatency sends one byte there and back in turn through a plain relay and
+// through the proxy, and reports what the proxy adds.
+func BenchmarkLatency(b *testing.B) {
+	hello := records(handshake(sniOf(site)), recordCap)
+	to := echoer(b, len(hello))
+	relay := start(b, plainRelay(b, to), false, hello)
+	proxy := start(b, benchProxy(b, to), true, hello)
+	one := make([]byte, 1)
+	var spent [2]time.Duration
+	for b.Loop() {
+		for i, c := range []net.Conn{relay, proxy} {
+			begin := time.Now()
+			if _, err := c.Write(one); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.ReadFull(c, one); err != nil {
+				b.Fatal(err)
+			}
+			spent[i] += time.Since(begin)
+		}
+	}
+	b.ReportMetric(float64(spent[1])/float64(spent[0]), "of-relay")
+	b.ReportMetric(float64(spent[1]-spent[0])/float64(b.N), "ns-added")
+}
+
+// BenchmarkThousandTunnels sends one byte there and back on each of 1,000 open
+// tunnels, and on as many connections through a plain relay.
+func BenchmarkThousandTunnels(b *testing.B) {
+	hello := records(handshake(sniOf(site)), recordCap)
+	to := echoer(b, len(hello))
+	plain, through := plainRelay(b, to), benchProxy(b, to)
+	var conns [2][]net.Conn
+	for range 1000 {
+		conns[0] = append(conns[0], start(b, plain, false, hello))
+		conns[1] = append(conns[1], start(b, through, true, hello))
+	}
+	one := make([]byte, 1)
+	var spent [2]time.Duration
+	for b.Loop() {
+		for i, set := range conns {
+			begin := time.Now()
+			for _, c := range set {
+				if _, err := c.Write(one); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for _, c := range set {
+				if _, err := io.ReadFull(c, one); err != nil {
+					b.Fatal(err)
+				}
+			}
+			spent[i] += time.Since(begin)
+		}
+	}
+	b.ReportMetric(float64(spent[1])/float64(spent[0]), "of-relay")
 }
 
 // BenchmarkConnect opens and closes a tunnel: head, policy, dial, ClientHello.

@@ -420,3 +420,48 @@ func TestReplyNamesAKnownStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestAThousandTunnelsAreOpenAtOnce holds all of them open before any says a word.
+func TestAThousandTunnelsAreOpenAtOnce(t *testing.T) {
+	const many = 1000
+	hello := records(handshake(sniOf(site)), recordCap)
+	w := newWorld(t, func(c *Config) {
+		c.Policy, c.MaxTunnels = mustPolicy(t, Rule{Host: site, Upstream: echoer(t, len(hello))}), many
+	})
+	const connect, granted = "CONNECT api.example.com:443 HTTP/1.1\r\n\r\n", "HTTP/1.1 200 Connection established\r\n\r\n"
+	conns := make([]net.Conn, many)
+	for i := range conns {
+		c, err := net.Dial("tcp", w.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeQuietly(c)
+		if _, err := io.WriteString(c, connect); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, len(granted))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(hello); err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = c
+	}
+	w.refused(connect, 503, TooMany)
+	for i, c := range conns {
+		if _, err := c.Write([]byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range conns {
+		got := make([]byte, 1)
+		if _, err := io.ReadFull(c, got); err != nil || got[0] != byte(i) {
+			t.Fatalf("tunnel %d: %v, %v", i, got, err)
+		}
+		closeQuietly(c)
+	}
+	closeQuietly(w.proxy)
+	if diff := cmp.Diff([2]int{many, many}, [2]int{w.countAudited("allow"), w.countAudited("closed")}); diff != "" {
+		t.Errorf("audit (-want +got):\n%s", diff)
+	}
+}
