@@ -59,6 +59,13 @@ func inABox() scenarios.Program {
 			})
 		},
 		Plant: planted,
+		Terminal: func(o scenarios.Options, settings string) (home, env map[string]string, args []string) {
+			return map[string]string{".claude.json": `{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["` + dummyKey + `"],"rejected":[]},` +
+					`"projects":{"/workspace":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`},
+				map[string]string{"HOME": "/home/agent", "ANTHROPIC_API_KEY": dummyKey, "ANTHROPIC_BASE_URL": o.URL, "NODE_EXTRA_CA_CERTS": o.CA,
+					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
+				[]string{"--settings", settings, "--setting-sources", "", "--strict-mcp-config", "--permission-mode", "default", "Please do it."}
+		},
 	}
 }
 

@@ -1,6 +1,8 @@
 package guest
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -15,6 +17,10 @@ const (
 	// Landlock version that is its argument: a number, "none" below 1.
 	RoleContain = "contain" // PID 1: relay to the egress socket, reaper, sweeper
 	RoleEnter   = "enter"   // parent of one exec, frames on stdin and stdout
+
+	// For agents that a person runs in a terminal; the path of a socket is the argument.
+	RoleHooks = "hooks" // joins the hooks of an environment with the host, lines on stdin and stdout
+	RoleHook  = "hook"  // what such an agent runs as its hook
 )
 
 const (
@@ -44,6 +50,21 @@ func Dispatch(args []string) bool {
 		return false
 	}
 	switch args[1] {
+	case RoleHook, RoleHooks:
+		if len(args) != 3 {
+			return false
+		}
+		serve := hookMain
+		if args[1] == RoleHooks {
+			serve = hooksMain
+		}
+		if err := serve(args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "nod-guest: %s: %v\n", args[1], err)
+			exit(1)
+			return true
+		}
+		exit(0)
+		return true
 	case RoleInit, RoleServe, RoleRunner, RoleProbe, RoleContain, roleKeep, RoleEnter, roleLease:
 		exit(run(args[1]))
 		return true

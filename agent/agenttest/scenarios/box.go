@@ -165,6 +165,28 @@ func (b *box) kill() {
 	}
 }
 
+// killAll ends every process of the environment whose arguments begin with those.
+// The environment is told apart by its program, which no other has.
+func (b *box) killAll(args string) {
+	b.t.Helper()
+	namespace := ""
+	for _, pid := range running(b.t, b.Program) {
+		if link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil {
+			namespace = link
+		}
+	}
+	n := 0
+	for _, pid := range running(b.t, args) {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		if err == nil && link == namespace && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	if n == 0 {
+		b.t.Error("there is no process to kill")
+	}
+}
+
 // running lists the processes of this machine that run a program.
 func running(t *testing.T, program string) (pids []int) {
 	t.Helper()

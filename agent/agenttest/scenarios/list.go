@@ -64,6 +64,9 @@ func list(p Program) []scenario {
 	if p.Plans {
 		out = append(out, scenario{name: "Plan", steps: []Step{{Plan: "1. Write plan.txt"}, {Plan: "1. Write plan.txt\n2. Stop"}, {Bash: []string{"printf ok > plan.txt"}}, {Say: "Done."}}, play: plan})
 	}
+	if p.Terminal != nil {
+		out = append(out, terminals()...)
+	}
 	return out
 }
 

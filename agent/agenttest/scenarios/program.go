@@ -37,8 +37,11 @@ type Program struct {
 	Key string
 	// Plans says that the program has a mode for plans that ends with an approval.
 	Plans bool
-	// Budget stops a session whose budget is spent: by the program's own limit when
-	// it has one, which it must end by itself.
+	// Terminal is how a person runs the program in a terminal of the environment with
+	// these settings: files in its home, its environment, its arguments. Nil when its
+	// prompts reach nobody but that person.
+	Terminal func(o Options, settings string) (home, env map[string]string, args []string)
+	// OwnBudget says that the program has a limit of its own and ends the turn there.
 	OwnBudget bool
 }
 
