@@ -4,10 +4,10 @@ import "context"
 
 // AgentSpec is what an agent is started with.
 type AgentSpec struct {
-	Prompt  string            // the first message
-	Session string            // when set, the session to resume
-	Env     map[string]string // added to the adapter's own
-	Approve Approver          // must not be nil
+	Prompt  string            `json:"prompt"`            // the first message
+	Session string            `json:"session,omitempty"` // when set, the session to resume
+	Env     map[string]string `json:"env,omitempty"`     // added to the adapter's own
+	Approve Approver          `json:"-"`                 // must not be nil
 }
 
 // AgentSession is one live agent process. Events must be drained until closed.

@@ -113,7 +113,8 @@ func (a *Adapter) Name() string { return a.cfg.Name }
 
 // Capabilities are those of Claude Code, each proven by the conformance suite.
 func (a *Adapter) Capabilities() agent.Capabilities {
-	return agent.Capabilities{HostApprovals: true, Resume: true, Injection: true, Usage: true, Cost: true}
+	return agent.Capabilities{Headless: true, Events: true, HostApprovals: true, Questions: true, Resume: true, Injection: agent.DeliverTurn,
+		Auth: []string{agent.AuthKey, agent.AuthLogin}, Quota: true, Usage: true, Cost: true}
 }
 
 // command is the process for one session.

@@ -22,7 +22,7 @@ const (
 
 // fake is a program in memory: the test reads what it is told and says its lines.
 type fake struct {
-	t         *testing.T
+	t         testing.TB
 	in        *bufio.Reader // what the host writes
 	inR, outR *io.PipeReader
 	inW, outW *io.PipeWriter
@@ -35,7 +35,7 @@ type fake struct {
 	kills     int
 }
 
-func newFake(t *testing.T) *fake {
+func newFake(t testing.TB) *fake {
 	f := &fake{t: t, exited: make(chan struct{})}
 	f.inR, f.inW = io.Pipe()
 	f.outR, f.outW = io.Pipe()
@@ -114,7 +114,7 @@ func config(change func(*Config)) Config {
 }
 
 // begin starts a session over f, whose part is played by the greeting.
-func begin(t *testing.T, f *fake, approve nod.Approver, change func(*Config)) *session {
+func begin(t testing.TB, f *fake, approve nod.Approver, change func(*Config)) *session {
 	t.Helper()
 	a, err := New(config(change))
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package claude_test
 
 import (
@@ -16,6 +18,7 @@ import (
 	"nod/agent/agenttest"
 	"nod/agent/agenttest/anthropicmock"
 	"nod/agent/agenttest/conformance"
+	"nod/agent/agenttest/scenarios"
 	"nod/agent/claude"
 	"nod/runtime/runtimetest"
 )
@@ -124,6 +127,13 @@ func TestClaudeConforms(t *testing.T) {
 		return conformance.Subject{Adapter: r.adapter(t, nil), Executor: agenttest.Host{Dir: r.dir}, Dir: r.dir,
 			Heard: func(_ []nod.Event, text string) bool {
 				return slices.ContainsFunc(r.Requests(), func(q anthropicmock.Request) bool { return bytes.Contains(q.Body, []byte(text)) })
+			},
+			Asks: func(t *testing.T) conformance.Subject {
+				r := newReal(t, boxSteps([]scenarios.Step{{Question: true}, {Say: "Thank you."}}))
+				return conformance.Subject{Adapter: r.adapter(t, nil), Executor: agenttest.Host{Dir: r.dir}, Dir: r.dir,
+					Heard: func(_ []nod.Event, text string) bool {
+						return slices.ContainsFunc(r.Requests(), func(q anthropicmock.Request) bool { return bytes.Contains(q.Body, []byte(text)) })
+					}}
 			}}
 	})
 }

@@ -142,3 +142,20 @@ func (e endless) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// BenchmarkApproval is from the program's request to the answer at its input, with
+// an approver that answers at once: what nod adds to a person's time.
+func BenchmarkApproval(b *testing.B) {
+	f := newFake(b)
+	s := begin(b, f, yes, nil)
+	go drain(s)
+	ask := canUse("r1", "Bash", `{"command":"go test ./..."}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		f.say(ask)
+		if f.told() == "" {
+			b.Fatal("no answer")
+		}
+	}
+	f.exit(0)
+}

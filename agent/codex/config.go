@@ -105,7 +105,8 @@ func (a *Adapter) Name() string { return a.cfg.Name }
 // Capabilities are those of Codex, each proven by the conformance suite. It tells
 // tokens but no price.
 func (a *Adapter) Capabilities() agent.Capabilities {
-	return agent.Capabilities{HostApprovals: true, Resume: true, Injection: true, Usage: true}
+	return agent.Capabilities{Headless: true, Events: true, HostApprovals: true, Questions: true, Resume: true, Injection: agent.DeliverTurn,
+		Auth: []string{agent.AuthKey}, Quota: true, Usage: true}
 }
 
 // environment is the process's, with the program's home in it.

@@ -37,7 +37,7 @@ func greeting() map[string]string {
 // fake is a program in memory. It answers requests by greeting; what else the host
 // writes goes to heard, and the test says its lines.
 type fake struct {
-	t         *testing.T
+	t         testing.TB
 	greeting  map[string]string
 	refuse    map[string]string // error message by method
 	heard     chan string
@@ -56,7 +56,7 @@ type fake struct {
 	writing   sync.Mutex
 }
 
-func newFake(t *testing.T) *fake {
+func newFake(t testing.TB) *fake {
 	f := &fake{t: t, greeting: greeting(), refuse: map[string]string{}, heard: make(chan string, 100), exited: make(chan struct{})}
 	f.inR, f.inW = io.Pipe()
 	f.outR, f.outW = io.Pipe()
@@ -172,7 +172,7 @@ func config(change func(*Config)) Config {
 }
 
 // begin starts a session over f, whose turn has started.
-func begin(t *testing.T, f *fake, approve nod.Approver, change func(*Config)) *session {
+func begin(t testing.TB, f *fake, approve nod.Approver, change func(*Config)) *session {
 	t.Helper()
 	a, err := New(config(change))
 	if err != nil {

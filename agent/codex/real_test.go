@@ -1,3 +1,5 @@
+//go:build linux
+
 package codex_test
 
 import (
@@ -13,6 +15,7 @@ import (
 	"nod/agent/agenttest"
 	"nod/agent/agenttest/conformance"
 	"nod/agent/agenttest/openaimock"
+	"nod/agent/agenttest/scenarios"
 	"nod/agent/codex"
 	"nod/runtime/runtimetest"
 )
@@ -123,7 +126,11 @@ func TestCodexConforms(t *testing.T) {
 	conformance.Run(t, func(t *testing.T, plan agenttest.Script) conformance.Subject {
 		r := newReal(t, modelSteps(plan))
 		return conformance.Subject{Adapter: r.adapter(t, nil), Executor: agenttest.Host{Dir: r.dir}, Dir: r.dir,
-			Heard: func(_ []nod.Event, text string) bool { return r.heard(text) }}
+			Heard: func(_ []nod.Event, text string) bool { return r.heard(text) },
+			Asks: func(t *testing.T) conformance.Subject {
+				r := newReal(t, boxSteps([]scenarios.Step{{Question: true}, {Say: "Thank you."}}))
+				return conformance.Subject{Adapter: r.adapter(t, nil), Executor: agenttest.Host{Dir: r.dir}, Dir: r.dir, Heard: func(_ []nod.Event, text string) bool { return r.heard(text) }}
+			}}
 	})
 }
 

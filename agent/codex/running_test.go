@@ -1,3 +1,5 @@
+//go:build linux
+
 package codex_test
 
 import (

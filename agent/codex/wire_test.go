@@ -3,6 +3,7 @@ package codex
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,4 +250,24 @@ func (e endless) Read(p []byte) (int, error) {
 		n += copy(p[n:], e.lines)
 	}
 	return n, nil
+}
+
+// BenchmarkApproval is from the program's request to the answer at its input, with
+// an approver that answers at once: what nod adds to a person's time.
+func BenchmarkApproval(b *testing.B) {
+	f := newFake(b)
+	s := begin(b, f, yes, nil)
+	go drain(s)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		id := fmt.Sprint("c", n)
+		f.say(started(command(id, "go test", "")), mayRun(fmt.Sprint(n), id, "go test", ""))
+		if f.told(`"decision"`) == "" {
+			b.Fatal("no answer")
+		}
+		f.say(completed(command(id, "go test", `,"status":"completed","exitCode":0`)))
+		n++
+	}
+	f.exit(0)
 }

@@ -15,7 +15,7 @@ func decision(a nod.ApprovalAnswer, input json.RawMessage) json.RawMessage {
 	if a.Allow {
 		verdict = map[string]any{"behavior": "allow", "updatedInput": input}
 	}
-	raw, err := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PermissionRequest", "decision": verdict}})
+	raw, err := encode(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PermissionRequest", "decision": verdict}})
 	if err != nil {
 		return nil // no answer: it is asked at the terminal
 	}
@@ -40,3 +40,14 @@ func canonical(input json.RawMessage) []byte {
 
 // quote makes one word of a shell command.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// encode is the JSON of v, whose raw parts stay as they are.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}

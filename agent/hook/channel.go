@@ -40,10 +40,6 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// asked are the tools that the program asks about on every use. It may otherwise
-// be in a mode in which a model allows them.
-var asked = []string{"Bash", "Edit", "NotebookEdit", "WebFetch", "Write"}
-
 // Channel serves the hooks of one environment. Its Events tell what came of each
 // prompt; they must be drained until closed.
 type Channel struct {
@@ -110,7 +106,8 @@ func Open(ctx context.Context, ex nod.Executor, cfg Config) (*Channel, error) {
 }
 
 // Settings is what the program is started with, as its --settings, so that it asks
-// this channel. It begins to ask at its terminal again where the channel is gone.
+// this channel: in the mode in which a person allows, not a model, and without a
+// rule to ask, which would go before what a hook allows. It begins to ask at its terminal again where the channel is gone.
 func (c *Channel) Settings() (string, error) {
 	run := func(timeout time.Duration) any {
 		return []any{map[string]any{"matcher": "", "hooks": []any{map[string]any{
@@ -120,7 +117,7 @@ func (c *Channel) Settings() (string, error) {
 	for _, event := range []string{"PostToolUse", "PostToolUseFailure", "Stop", "UserPromptSubmit", "SessionEnd"} {
 		hooks[event] = run(slack)
 	}
-	raw, err := json.Marshal(map[string]any{"hooks": hooks, "permissions": map[string]any{"ask": asked, "defaultMode": "default"}})
+	raw, err := json.Marshal(map[string]any{"hooks": hooks, "permissions": map[string]any{"defaultMode": "default"}})
 	if err != nil {
 		return "", nod.E(nod.Internal, "the settings of the hooks have no JSON form", err)
 	}
@@ -224,7 +221,7 @@ func (c *Channel) forget(match func(id string, u use) bool) {
 
 // reply answers a hook once; nil lets it go without an answer.
 func (c *Channel) reply(n uint64, answer json.RawMessage) {
-	raw, err := json.Marshal(line{N: n, Answer: answer})
+	raw, err := encode(line{N: n, Answer: answer})
 	if err != nil {
 		c.Fail(nod.E(nod.Internal, "an answer to a hook has no JSON form", err))
 		return

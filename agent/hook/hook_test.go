@@ -165,15 +165,15 @@ func TestAHookIsAnsweredOnce(t *testing.T) {
 		answer        nod.ApprovalAnswer
 		want, outcome string
 	}{
-		"allow": {nod.ApprovalAnswer{Allow: true}, `{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"command":"echo 'ü'"}},"hookEventName":"PermissionRequest"}}`, nod.SettledAllowed},
+		"allow": {nod.ApprovalAnswer{Allow: true}, `{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"command":"echo 'ü' > <f> && x"}},"hookEventName":"PermissionRequest"}}`, nod.SettledAllowed},
 		"deny":  {nod.ApprovalAnswer{Reason: "not now"}, `"behavior":"deny","message":"Denied: not now"`, nod.SettledDenied},
 		"zero":  {nod.ApprovalAnswer{}, `"behavior":"deny"`, nod.SettledDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t, func(context.Context, nod.ApprovalRequest) nod.ApprovalAnswer { return c.answer }, nil)
-			h := w.run("PermissionRequest", session, "Bash", `{"command":"echo 'ü'"}`)
-			if r := wait(t, "the prompt", w.asked); r.Tool != "Bash" || string(r.Input) != `{"command":"echo 'ü'"}` || r.CallID != "c1" {
+			h := w.run("PermissionRequest", session, "Bash", `{"command":"echo 'ü' > <f> && x"}`)
+			if r := wait(t, "the prompt", w.asked); r.Tool != "Bash" || string(r.Input) != `{"command":"echo 'ü' > <f> && x"}` || r.CallID != "c1" {
 				t.Errorf("asked %+v", r)
 			}
 			w.comes(c.outcome)
@@ -299,4 +299,15 @@ func TestAChannelThatCannotWorkIsRefused(t *testing.T) {
 	if _, err := hook.Open(t.Context(), agenttest.Host{Dir: t.TempDir()}, hook.Config{Approve: yes, Log: log, Socket: "/nowhere/at/all"}); nod.CodeOf(err) != nod.Unavailable {
 		t.Errorf("%v", err)
 	}
+}
+
+// FuzzAnswer holds of any input that an agent can ask about: the answer is one line
+// of JSON that gives back what was asked.
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{`{"command":"<&> \u2028"}`, `{"a":1.0,"b":[null,{}]}`, `[]`, `x`, ``} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		hook.CheckAnswer(t, input)
+	})
 }

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,11 @@ func hookMain(socket string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer c.Close()
-	if err := json.NewEncoder(c).Encode(json.RawMessage(told)); err != nil {
+	var line bytes.Buffer
+	if err := json.Compact(&line, told); err != nil { // what a person is shown is what the agent said
+		return err
+	}
+	if _, err := c.Write(append(line.Bytes(), '\n')); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(c).ReadBytes('\n')

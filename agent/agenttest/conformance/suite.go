@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,11 +34,16 @@ type Subject struct {
 	Dir      string // the workspace, as this process sees it
 	// Heard reports whether the agent was told text in the middle of a turn.
 	Heard func(events []nod.Event, text string) bool
+	// Asks makes a Subject whose agent asks a person which colour: Blue or Red.
+	Asks func(t *testing.T) Subject
+
+	seen *agent.Capabilities // what the cases saw
 }
 
 // Run runs the suite. subject makes a Subject whose agent does what plan says;
 // plans have only say, bash and together steps.
 func Run(t *testing.T, subject func(t *testing.T, plan agenttest.Script) Subject) {
+	declared, seen := agent.Capabilities{}, agent.Capabilities{}
 	for _, c := range []struct {
 		name string
 		plan agenttest.Script
@@ -57,10 +63,22 @@ func Run(t *testing.T, subject func(t *testing.T, plan agenttest.Script) Subject
 		{"AMessageReachesTheTurnUnderWay", agenttest.Script{Steps: []agenttest.Step{{Bash: "printf 1 > first.txt"},
 			{Bash: "printf 2 > second.txt"}, {Say: "Done."}}}, injected},
 		{"UsageAndCostAreReported", bash("printf ok > allowed.txt"), usage},
+		{"AQuestionComesWithItsOptions", bash("true"), questions},
 		{"NothingStartsWithoutAnApprover", bash("true"), noApprover},
 		{"AMessageAfterTheEndIsRefused", bash("true"), afterTheEnd},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, subject(t, c.plan)) })
+		t.Run(c.name, func(t *testing.T) {
+			s := subject(t, c.plan)
+			s.seen, declared = &seen, s.Adapter.Capabilities()
+			c.test(t, s)
+		})
+	}
+	// A capability that nobody declared is as wrong as one that was not seen: what
+	// goes around it would be dead. Login and quota need a real model's answer; package
+	// scenarios proves those.
+	seen.Auth, seen.Quota = declared.Auth, declared.Quota
+	if !t.Failed() && !reflect.DeepEqual(seen, declared) {
+		t.Errorf("declared %+v\nwhat was seen %+v", declared, seen)
 	}
 }
 

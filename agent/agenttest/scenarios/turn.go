@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"nod"
@@ -144,7 +145,11 @@ func ended(reason string, kind nod.EventKind) func(w *scene) {
 }
 
 func quota(w *scene) {
-	w.options.SignedIn = w.program.Resets
+	can := w.adapter().Capabilities()
+	if can.Quota != w.program.Resets {
+		w.t.Errorf("declared is %v, told is %v", can.Quota, w.program.Resets)
+	}
+	w.options.SignedIn = slices.Contains(can.Auth, agent.AuthLogin) // which proves that too
 	l, r := w.play(yes)
 	w.ends(r, agent.ReasonQuotaExhausted)
 	got := all[nod.Trouble](l, nod.EventQuota)
