@@ -56,8 +56,10 @@ func (c *crashes) ok(err error) {
 	}
 }
 
-// run labels a new issue, lets a child die at step, and another one finish.
-func (c *crashes) run(step string) (steps []string) {
+// run labels a new issue and lets one child after the other work on it. Each dies at
+// the first of the steps left that it comes to; the last one finishes. It returns
+// every step that was come to, and how often a child died at each.
+func (c *crashes) run(left []string) (came []string, died map[string]int) {
 	c.Helper()
 	n, err := c.sim.CreateIssue("ada", crashRepo, "Total is wrong", "It ignores the coupon.")
 	c.ok(err)
@@ -65,7 +67,7 @@ func (c *crashes) run(step string) (steps []string) {
 	in, err := c.sim.Installation(crashRepo)
 	c.ok(err)
 	p := c.plan
-	p.Dir, p.Step = c.TempDir(), step
+	p.Dir, p.Left = c.TempDir(), slices.Clone(left)
 	p.Log = filepath.Join(p.Dir, "steps")
 	s, err := store.Open(c.Context(), store.Config{Path: filepath.Join(p.Dir, "nod.db"), Now: time.Now})
 	c.ok(err)
@@ -76,19 +78,24 @@ func (c *crashes) run(step string) (steps []string) {
 	c.ok(err)
 	c.ok(s.Close())
 	before := len(c.sim.Requests())
-	if step != "" {
-		if out, err := c.child(p); err == nil || !strings.Contains(err.Error(), "killed") {
-			c.Fatalf("the child that was to die: %v\n%s", err, out)
+	died = map[string]int{}
+	for {
+		out, err := c.child(p)
+		log, rerr := os.ReadFile(p.Log)
+		c.ok(rerr)
+		came = strings.Split(strings.TrimSpace(string(log)), "\n")
+		if err == nil {
+			break
 		}
-		p.Step = ""
-	}
-	if out, err := c.child(p); err != nil {
-		c.Fatalf("the child that was to finish: %v\n%s", err, out)
+		step := came[len(came)-1]
+		if !slices.Contains(p.Left, step) || !strings.Contains(err.Error(), "killed") {
+			c.Fatalf("a child that was to die at one of %q: %v\n%s", p.Left, err, out)
+		}
+		died[step]++
+		p.Left = slices.DeleteFunc(p.Left, func(s string) bool { return s == step })
 	}
 	c.delivered(n, c.sim.Requests()[before:], p.Dir)
-	log, err := os.ReadFile(p.Log)
-	c.ok(err)
-	return strings.Split(strings.TrimSpace(string(log)), "\n")
+	return came, died
 }
 
 func (c *crashes) child(p crashPlan) (string, error) {
@@ -139,51 +146,50 @@ func (c *crashes) delivered(n int, requests []githubsim.Request, dir string) {
 	}
 }
 
-// TestKilledAtEachStepOfPublishing holds invariants 8, 10 and 13 from the bundle to
-// the pull request, with both ways to sign: wherever the process is killed, the next
-// one ends with one branch update, one pull request and one comment. With
-// NOD_TEST_LONG every step is taken, the transactions in between too, and twenty times.
-func TestKilledAtEachStepOfPublishing(t *testing.T) {
-	times, long := 1, os.Getenv("NOD_TEST_LONG") != ""
-	if long {
-		times = 20
-	}
-	for _, sign := range []nod.SignMode{nod.SignGitHub, nod.SignSSH} {
-		t.Run(string(sign), func(t *testing.T) {
-			c := newCrashes(t, sign)
-			var steps []string
-			for _, s := range c.run("") {
-				if !slices.Contains(steps, s) && (long || telling(sign, s)) {
-					steps = append(steps, s)
-				}
-			}
-			if i := slices.Index(steps, "before import"); long && i > 0 {
-				steps = append(slices.DeleteFunc(steps[:i:i], func(s string) bool { return !strings.Contains(s, "/comments") }), steps[i:]...)
-			}
-			if len(steps) < 2 {
-				t.Fatalf("only the steps %q", steps)
-			}
-			for _, step := range steps {
-				t.Run(step, func(t *testing.T) {
-					c := *c
-					c.T = t
-					for range times {
-						c.run(step)
-					}
-				})
-			}
-		})
-	}
+// points are where the process is killed, with who signs: after each act that
+// publishes, and before those that can be seen. Where a kill has the next process
+// look up an act instead of doing it, the points after that come with the other way
+// to sign.
+var points = map[nod.SignMode][]string{
+	nod.SignGitHub: {"after POST /issues/N/comments", "after import", "after prepare", "after POST /git/trees", "after POST /git/blobs", "after POST /git/commits",
+		"before POST /git/refs", "after POST /git/refs", "before POST /pulls", "after POST /pulls"},
+	nod.SignSSH: {"before import", "before push", "after push", "after pull request"},
 }
 
-// telling chooses the steps that are taken each time: after each act that publishes,
-// and before those that can be seen. Preparing and the pull request do not depend on
-// who signs.
-func telling(sign nod.SignMode, step string) bool {
-	if sign == nod.SignSSH {
-		return step == "before push" || step == "after push"
+// TestKilledAtEachStepOfPublishing holds invariants 8, 10 and 13 from the bundle to
+// the pull request, with both ways to sign: wherever the process is killed, the next
+// one ends with one branch update, one pull request and one comment. Each task goes
+// through one kill at every point. There are twenty tasks where nothing may be
+// skipped; with NOD_TEST_LONG every transaction in between is a point too.
+func TestKilledAtEachStepOfPublishing(t *testing.T) {
+	times := 2
+	if os.Getenv("NOD_TEST_LONG") != "" || os.Getenv("NOD_TEST_ALL") != "" {
+		times = 20
 	}
-	return slices.Contains([]string{"after import", "after prepare", "after POST /git/trees", "after POST /git/blobs", "after POST /git/commits",
-		"before POST /git/refs", "after POST /git/refs", "after push", "before POST /pulls", "after POST /pulls", "after pull request",
-		"after POST /issues/N/comments"}, step)
+	for sign, at := range points {
+		for half := range 2 {
+			t.Run(fmt.Sprint(sign, half), func(t *testing.T) {
+				t.Parallel()
+				c := newCrashes(t, sign)
+				at := slices.Clone(at)
+				if os.Getenv("NOD_TEST_LONG") != "" {
+					came, _ := c.run(nil)
+					at = append(at, slices.DeleteFunc(came, func(s string) bool { return !strings.Contains(s, "write ") })...)
+				}
+				died := map[string]int{}
+				for range times / 2 {
+					_, n := c.run(at)
+					for s := range n {
+						died[s]++
+					}
+				}
+				for _, step := range at {
+					if died[step] < times/2 {
+						t.Errorf("killed %d times %s, not %d times", died[step], step, times/2)
+					}
+				}
+				t.Logf("killed %d times at each of %d points", times/2, len(died))
+			})
+		}
+	}
 }
