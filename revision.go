@@ -132,7 +132,8 @@ type FileChange struct {
 // CheckReceipt is what the repository's own check said about one SHA.
 type CheckReceipt struct {
 	SHA      string        `json:"sha"`
-	Command  []string      `json:"command,omitempty"` // empty: no check is configured
+	Command  []string      `json:"command,omitempty"` // empty: no check ran
+	Source   string        `json:"source,omitempty"`  // where the command comes from
 	ExitCode int           `json:"exit_code"`
 	Duration time.Duration `json:"duration_ns"`
 	Tail     string        `json:"tail,omitempty"` // last 64 KiB of its output, untrusted

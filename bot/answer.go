@@ -48,6 +48,9 @@ func (b *Bot) obey(ctx context.Context, c nod.Case, q nod.Decision) error {
 		return b.giveUp(ctx, c, "cancelled by "+q.AnsweredBy.Show())
 	}
 	briefing := "Your last result could not be published: " + q.Input
+	if q.Cause == nod.CauseRebaseConflict {
+		briefing += "\nThe newest target branch is here now, as origin/" + c.Task.BaseRef + ": rebase your work onto it and resolve the conflicts."
+	}
 	if q.Answer != nod.Rework && q.Answer != nod.Retry {
 		briefing += "\nThe maintainer says: " + q.Answer
 	}
@@ -64,6 +67,16 @@ func (b *Bot) obey(ctx context.Context, c nod.Case, q nod.Decision) error {
 	}
 	set, _ := b.repo(c.Task.Repo)
 	return b.begin(ctx, c, set)
+}
+
+// newest returns the newest answered question of how a stuck task is to go on.
+func newest(c nod.Case) (nod.Decision, bool) {
+	for _, d := range slices.Backward(c.Decisions) {
+		if slices.Contains(questions, d.Cause) && d.State == nod.DecisionAnswered {
+			return d, true
+		}
+	}
+	return nod.Decision{}, false
 }
 
 // afterFailure goes on from a failed run as its question was answered.

@@ -34,6 +34,7 @@ type Config struct {
 	Reminders     int                      // how many there are at most; none when 0
 	SecondChannel bool                     // a push goes through it when RemindAfter has passed
 	Link          func(task string) string // page of a task
+	Secret        func(text string) bool   // whether text holds a secret, which the ledger would not keep; nil: nothing does
 	RetryAfter    func(err error) (time.Duration, bool)
 	Observe       func(verb string, d time.Duration) // may be nil
 	Now           func() time.Time
@@ -45,14 +46,19 @@ type Config struct {
 type RepoSettings struct {
 	Repo   nod.Repo
 	Agent  string   // adapter name
-	Check  []string // command run in the environment for the prepared SHA; empty means none
+	Check  []string // command run in the environment for the prepared SHA
 	Egress []string // hosts the environment may reach
 	Draft  bool     // open pull requests as drafts
 	// CIAttempts is how many times red checks on GitHub put the agent to work again
 	// before an owner is asked; 0 takes the default of 2, a negative one always asks.
 	CIAttempts int
-	Sign       nod.SignMode
-	Rules      policy.Rules
+	// Integration is the branch that results go into under the preset integration.
+	Integration string
+	// Unchecked says that there is no check on purpose. Without it, and without a
+	// Check, somebody is asked.
+	Unchecked bool
+	Sign      nod.SignMode
+	Rules     policy.Rules
 	// Approvals is how many different passkeys must allow a decision of a cause.
 	Approvals map[nod.Cause]int
 	// Protect is what is done about files that guard the repository.
@@ -131,6 +137,9 @@ func New(cfg Config, p Ports) (*Bot, error) {
 	}
 	if cfg.Attempts <= 0 {
 		cfg.Attempts = 3
+	}
+	if cfg.Secret == nil {
+		cfg.Secret = func(string) bool { return false }
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader

@@ -60,6 +60,7 @@ func TestMain(m *testing.M) {
 type crasher struct {
 	crashPlan
 	mu sync.Mutex
+	at func(step string) // called at each step; may be nil
 }
 
 // step is a point at which the process may die.
@@ -72,6 +73,9 @@ func (k *crasher) step(name string) {
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		panic(err)
+	}
+	if k.at != nil {
+		k.at(name)
 	}
 	if slices.Contains(k.Left, name) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
@@ -176,11 +180,11 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 		push = client.Commits(git)
 	}
 	return bot.New(bot.Config{Host: "github.com", Agents: []string{"fake"}, Environments: filepath.Join(k.Dir, "env"), Now: time.Now, Log: log,
-		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Labels: []string{"bot"}}},
+		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Unchecked: true, Labels: []string{"bot"}}},
 		LeaseTime: time.Second, Tick: 50 * time.Millisecond, Neutralize: github.Neutralize, Attempts: 10,
 		Push:       func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} },
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
-		RetryAfter: func(error) (time.Duration, bool) { return 0, false },
+		RetryAfter: func(error) (time.Duration, bool) { return 0, false }, Secret: s.HoldsSecret,
 	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, GitHub: client, Git: crashGit{git, k}, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
 		Preflight: client, Feedback: client, Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: crashPerformer{client.StatusComments(), k, "comment"}, nod.EffectSwapLabel: crashPerformer{client.SwapLabels(), k, "label"},

@@ -56,18 +56,16 @@ func (c *crashes) ok(err error) {
 	}
 }
 
-// run labels a new issue and lets one child after the other work on it. Each dies at
-// the first of the steps left that it comes to; the last one finishes. It returns
-// every step that was come to, and how often a child died at each.
-func (c *crashes) run(left []string) (came []string, died map[string]int) {
+// file labels a new issue and puts the delivery that tells of it into a new store.
+func (c *crashes) file(title string) (int, crashPlan) {
 	c.Helper()
-	n, err := c.sim.CreateIssue("ada", crashRepo, "Total is wrong", "It ignores the coupon.")
+	n, err := c.sim.CreateIssue("ada", crashRepo, title, "It ignores the coupon.")
 	c.ok(err)
 	c.ok(c.sim.Label("ada", crashRepo, n, "nod"))
 	in, err := c.sim.Installation(crashRepo)
 	c.ok(err)
 	p := c.plan
-	p.Dir, p.Left = c.TempDir(), slices.Clone(left)
+	p.Dir = c.TempDir()
 	p.Log = filepath.Join(p.Dir, "steps")
 	s, err := store.Open(c.Context(), store.Config{Path: filepath.Join(p.Dir, "nod.db"), Now: time.Now})
 	c.ok(err)
@@ -77,6 +75,16 @@ func (c *crashes) run(left []string) (came []string, died map[string]int) {
 	_, err = s.AcceptDelivery(c.Context(), nod.Delivery{GUID: fmt.Sprint("guid-", n), Event: "fake", Payload: raw, Order: fmt.Sprint(n), ReceivedAt: time.Now()})
 	c.ok(err)
 	c.ok(s.Close())
+	return n, p
+}
+
+// run labels a new issue and lets one child after the other work on it. Each dies at
+// the first of the steps left that it comes to; the last one finishes. It returns
+// every step that was come to, and how often a child died at each.
+func (c *crashes) run(left []string) (came []string, died map[string]int) {
+	c.Helper()
+	n, p := c.file("Total is wrong")
+	p.Left = slices.Clone(left)
 	before := len(c.sim.Requests())
 	died = map[string]int{}
 	for {

@@ -38,9 +38,9 @@ func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r 
 	if note, err := heard(o, issue, latest); note != "" || err != nil {
 		return note, err
 	}
-	base, err := b.GitHub.DefaultBranch(ctx, o.Installation, o.Repo)
+	base, err := b.target(ctx, set, o.Installation, o.Repo)
 	if err != nil {
-		return "", fmt.Errorf("read default branch: %w", err)
+		return "", err
 	}
 	facts, snapshot := b.facts(ctx, set, o, issue)
 	t := nod.Task{Repo: o.Repo, Installation: o.Installation, Issue: o.Issue, Title: issue.Title, State: nod.TaskQueued,

@@ -107,9 +107,9 @@ type Git interface {
 	// Prepare rebases, rewrites and signs. A conflict is an error with code
 	// Conflict whose message names the paths; an empty result is NotFound.
 	Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, error)
-	// Bundle writes a bundle of sha without base, for the check inside the
-	// environment.
-	Bundle(ctx context.Context, t nod.Task, base, sha string, w io.Writer) error
+	// Bundle writes a bundle of tip, a commit or a branch at its newest, without base,
+	// for the check inside the environment.
+	Bundle(ctx context.Context, t nod.Task, base, tip string, w io.Writer) error
 	// Forget removes what was kept for an ended task.
 	Forget(ctx context.Context, t nod.Task) error
 }

@@ -26,6 +26,13 @@ func (b *Bot) preflight(ctx context.Context, c nod.Case, set RepoSettings) (bool
 	if err != nil {
 		return false, err
 	}
+	why, err := b.misplaced(ctx, c.Task, set)
+	if err != nil {
+		return false, err
+	}
+	if why != "" {
+		problems = append(problems, why)
+	}
 	if len(problems) == 0 {
 		return false, nil
 	}

@@ -22,7 +22,17 @@ var errUnchanged = nod.E(nod.Failed, "the agent ended without changing anything"
 func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 	defer b.verb("publish")()
 	task := c.Task.ID
-	c, err := b.enter(ctx, c, set) // stopped and started: nothing of the agent still runs in it
+	if len(set.Check) == 0 && !set.Unchecked && !mayGoUnchecked(c) {
+		return b.askUnchecked(ctx, c)
+	}
+	why, err := b.misplaced(ctx, c.Task, set)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		return b.askAgain(ctx, c, nod.CausePrepareFailed, "The result may not go where it was to go", why)
+	}
+	c, err = b.enter(ctx, c, set) // stopped and started: nothing of the agent still runs in it
 	if err != nil {
 		return err
 	}
@@ -47,6 +57,9 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 	note, err := guarded(ready.Files, set.Protect)
 	if err != nil {
 		return b.askAgain(ctx, c, nod.CausePrepareFailed, "The result may not be published", nod.PublicMessage(err))
+	}
+	if at := b.addsSecret(diff); at != "" {
+		note += "; adds what looks like a secret in " + at
 	}
 	verdict := policy.Action(set.Rules.Table, policy.ActionPush, c.Task.Untrusted)
 	if !verdict.Allows() && !verdict.Asks() {
@@ -85,9 +98,12 @@ func (b *Bot) revision(ctx context.Context, c nod.Case, set RepoSettings) (nod.R
 		return nod.Revision{}, nil, err
 	}
 	prepared, err := b.Git.Prepare(ctx, nod.PrepareSpec{Task: c.Task, Head: head, BaseRef: c.Task.BaseRef,
-		Trailers: []string{"Nod-Task: " + c.Task.ID}})
+		Trailers: trailers(c.Task)})
 	if err != nil {
 		return nod.Revision{}, nil, fmt.Errorf("prepare: %w", err)
+	}
+	if err := b.secrets(prepared.Revision); err != nil {
+		return nod.Revision{}, nil, err
 	}
 	if len(prepared.Diff) > maxDiff {
 		return nod.Revision{}, nil, nod.E(nod.TooLarge, "the change is larger than can be shown for review", nil)
@@ -176,6 +192,7 @@ func (b *Bot) check(ctx context.Context, c nod.Case, set RepoSettings, rev nod.R
 	if len(set.Check) == 0 {
 		return receipt, nil
 	}
+	receipt.Source = "the configuration of nod"
 	const place = `set -e
 f=$(mktemp)
 cat >"$f"

@@ -12,7 +12,7 @@ import (
 
 // publish carries a stopped run's result to its pull request, one step a call.
 func (b *Bot) publish(ctx context.Context, c nod.Case, set RepoSettings) (bool, error) {
-	if q, ok := lastQuestion(c, c.Run.ID); ok && q.Answer != nod.Retry {
+	if q, ok := lastQuestion(c, c.Run.ID); ok && q.Answer != nod.Retry && q.Answer != goUnchecked {
 		return true, b.obey(ctx, c, q)
 	}
 	rev := c.Revision
@@ -143,7 +143,14 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 	if err := json.Unmarshal(push.Outcome, &out); err != nil {
 		return false, nod.E(nod.Internal, "the outcome of a push cannot be read", err)
 	}
-	_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
+	why, err := b.misplaced(ctx, c.Task, set)
+	if err != nil {
+		return false, err
+	}
+	if why != "" {
+		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: no pull request may be opened", why)
+	}
+	_, err = b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 		if err := c.Revision.On(nod.RevisionPush); err != nil {
 			return false, err
 		}

@@ -20,9 +20,9 @@ func (b *Bot) pullBody(c nod.Case) string {
 	fmt.Fprintf(&w, "---\n\nFor #%d.\n\n| | |\n|---|---|\n", c.Task.Issue)
 	fmt.Fprintf(&w, "| Commits | %d, on `%.12s` of `%s` |\n", len(r.Commits), r.BaseSHA, code(r.BaseRef))
 	if r.Check.Passed(r.SHA) {
-		fmt.Fprintf(&w, "| Check | `%s` passed in %s for `%.12s` |\n", code(strings.Join(r.Check.Command, " ")), r.Check.Duration.Round(time.Millisecond), r.SHA)
+		fmt.Fprintf(&w, "| Check | `%s` (from %s) passed in %s for `%.12s` |\n", code(strings.Join(r.Check.Command, " ")), r.Check.Source, r.Check.Duration.Round(time.Millisecond), r.SHA)
 	} else {
-		w.WriteString("| Check | none is configured |\n")
+		fmt.Fprintf(&w, "| Check | %s |\n", uncheckedBecause(c))
 	}
 	for _, d := range c.Decisions {
 		if d.Kind == nod.Review && d.CommitSHA == r.SHA && d.Permits() {

@@ -119,7 +119,7 @@ func (r *replay) serve(ways ...string) {
 		nod.EffectReply: r.client.Replies(), nod.EffectPush: performer{r.world}, nod.EffectOpenPR: performer{r.world}, nod.EffectNotify: performer{r.world}, nod.EffectCheckRun: performer{r.world}}
 	b, err := bot.New(bot.Config{
 		Host: "github.com", Agents: []string{"fake", "other"}, Environments: filepath.Join(r.dir, "env"), Now: time.Now, Log: r.log(),
-		Repos: map[string]bot.RepoSettings{r.repo.Key(): {Repo: r.repo, Agent: "fake", Rules: rules}},
+		Repos: map[string]bot.RepoSettings{r.repo.Key(): {Repo: r.repo, Agent: "fake", Rules: rules, Unchecked: true}},
 		Tick:  r.tick, SweepEvery: r.sweep, Neutralize: github.Neutralize, RetryAfter: github.RetryAfter,
 		Push: func(d nod.Decision, t nod.Task, _ nod.Telling) nod.Push {
 			return nod.Push{Title: string(d.Kind), Message: t.Short()}

@@ -93,6 +93,11 @@ func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing
 		}
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)
 	}
+	if q, ok := newest(ready); ok && q.Cause == nod.CauseRebaseConflict {
+		if err := b.refresh(ctx, ready); err != nil {
+			return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)
+		}
+	}
 	prompt, err := b.prompt(ctx, ready, briefing)
 	if err != nil {
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)

@@ -49,6 +49,10 @@ type world struct {
 	refuses  []string         // by preflight
 	files    []nod.FileChange // of the prepared result
 	settings func(*bot.RepoSettings)
+	result   unprepared
+	trailers []string // that were asked for
+	main     string   // the default branch, when it is not main
+	scripts  []string // run in environments
 	change   func(*bot.Config)
 	phone    bot.Performer // sends pushes in the world's place
 
@@ -122,6 +126,7 @@ func (w *world) start() {
 		Push: func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push {
 			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID, Closed: w.Closed}
 		},
+		Secret:     s.HoldsSecret,
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: notify.RetryAfter,
 	}
@@ -329,7 +334,14 @@ func (w *world) FailedChecks(_ context.Context, _ nod.Task, sha string) ([]nod.F
 	return w.red[sha], nil
 }
 
-func (w *world) DefaultBranch(context.Context, int64, nod.Repo) (string, error) { return "main", nil }
+func (w *world) DefaultBranch(context.Context, int64, nod.Repo) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.main != "" {
+		return w.main, nil
+	}
+	return "main", nil
+}
 
 func (w *world) Delivered(_ context.Context, _ nod.Task, r nod.Revision) (nod.Delivered, error) {
 	w.mu.Lock()
@@ -475,6 +487,13 @@ func (p performer) Lookup(_ context.Context, _ nod.Task, e nod.Effect) (json.Raw
 	return nil, nil
 }
 
+// unprepared is what preparing comes to next; see fakeGit.Prepare.
+type unprepared struct {
+	err     error
+	message string
+	diff    string
+}
+
 type fakeGit struct{ w *world }
 
 func (g fakeGit) Seed(_ context.Context, _ nod.Task, _, dir string) (string, error) {
@@ -496,8 +515,17 @@ func (g fakeGit) Prepare(_ context.Context, s nod.PrepareSpec) (nod.Prepared, er
 	if onto == "" {
 		onto = strings.Repeat("b", 40)
 	}
-	return nod.Prepared{Diff: []byte("diff " + sha), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: onto, Tree: sha, Files: g.w.files,
-		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{onto}, Subject: "fix: say hello to @stranger", Message: "fix: say hello"}}}}, nil
+	g.w.trailers = s.Trailers
+	if err := g.w.result.err; err != nil {
+		g.w.result.err = nil
+		return nod.Prepared{}, err
+	}
+	message := "fix: say hello"
+	if g.w.result.message != "" {
+		message = g.w.result.message
+	}
+	return nod.Prepared{Diff: []byte("diff " + sha + g.w.result.diff), Revision: nod.Revision{SHA: sha, BaseRef: s.BaseRef, BaseSHA: onto, Tree: sha, Files: g.w.files,
+		Commits: []nod.Commit{{SHA: sha, Tree: sha, Parents: []string{onto}, Subject: "fix: say hello to @stranger", Message: message}}}}, nil
 }
 
 func (g fakeGit) Bundle(_ context.Context, _ nod.Task, _, _ string, w io.Writer) error {
@@ -528,6 +556,7 @@ func (f fakeEnvironments) Exec(_ context.Context, id string, c nod.Command) (nod
 		return nil, nod.E(nod.Conflict, "it does not run", nil)
 	}
 	line := strings.Join(c.Argv, " ")
+	f.w.scripts = append(f.w.scripts, line)
 	switch {
 	case strings.Contains(line, "git bundle create"):
 		return process{out: "bundle"}, nil

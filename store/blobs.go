@@ -7,6 +7,10 @@ import (
 	"nod"
 )
 
+// HoldsSecret reports whether text holds a registered secret or what looks like one,
+// which would be kept as "[redacted]".
+func (s *Store) HoldsSecret(text string) bool { return s.redact.text(text) != text }
+
 // putBlobs keeps blobs under the digests of what the caller has, and their text
 // without secrets. The same digest twice is one blob.
 func (t *txn) putBlobs(blobs [][]byte) error {

@@ -225,6 +225,10 @@ var matrix = map[string]matrixCase{
 		p.file(dir, "a.txt", "something\n")
 		p.save(dir, "fix: something")
 	}},
+	"name that is not UTF-8": {make: func(p *publisher, dir string) {
+		p.file(dir, "caf\xe9.txt", "x\n")
+		p.save(dir, "feat: latin1 name")
+	}, refused: both(nod.Invalid), says: "not UTF-8"},
 	"only an empty commit": {make: func(p *publisher, dir string) { p.save(dir, "chore: nothing") }, refused: both(nod.NotFound), says: "nothing to publish"},
 	"50 commits": {make: func(p *publisher, dir string) {
 		for i := range 50 {
@@ -431,4 +435,39 @@ func TestPushThatIsNotSignedIsRefusedAloud(t *testing.T) {
 	p.sim.SignsForApps(true)
 	_, err = p.push(task, r, nod.SignGitHub, "")
 	p.ok(err)
+}
+
+// TestR24APICommitsAreExactOrRefused: what commits made by API lose elsewhere (the old
+// file of a rename, execute bits, links, the signature) comes out as prepared, and a
+// branch that moved meanwhile is told apart from every other error.
+func TestR24APICommitsAreExactOrRefused(t *testing.T) {
+	p := newPublisher(t)
+	text := "one\n"
+	_, err := p.sim.Commit("wil", full, "main", "feat: files", map[string]*string{"a.txt": &text, "run.sh": ptr("#!/bin/sh\n")})
+	p.ok(err)
+	task, dir, base := p.begin()
+	p.in(dir, "mv", "a.txt", "renamed.txt")
+	p.ok(os.Chmod(filepath.Join(dir, "run.sh"), 0o755))
+	p.ok(os.Symlink("renamed.txt", filepath.Join(dir, "link")))
+	p.save(dir, "refactor: move")
+	r, err := p.prepare(task, dir, base)
+	p.ok(err)
+	p.sim.Inject(githubsim.Fault{Method: "POST", Path: "/git/refs", Status: 422})
+	_, err = p.push(task, r, nod.SignGitHub, "")
+	if err == nil || nod.CodeOf(err) == nod.Conflict {
+		t.Errorf("a refusal that is not about the branch's place is taken for one: %v", err)
+	}
+	_, err = p.sim.Commit("wil", full, task.Branch, "feat: theirs", map[string]*string{"theirs": ptr("x")})
+	p.ok(err)
+	_, err = p.push(task, r, nod.SignGitHub, "")
+	p.wantCode(err, nod.Conflict)
+	p.ok(p.sim.DeleteBranch("wil", full, task.Branch))
+	r, err = p.push(task, r, nod.SignGitHub, "")
+	p.ok(err)
+	p.same(r, nod.SignGitHub)
+	for _, c := range r.Commits {
+		if verified, reason, err := p.sim.Verification(full, c.OnGitHub()); err != nil || !verified {
+			t.Errorf("commit %s is not verified: %s, %v", c.OnGitHub(), reason, err)
+		}
+	}
 }

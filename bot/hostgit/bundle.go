@@ -10,10 +10,10 @@ import (
 	"nod"
 )
 
-// Bundle writes a version 2 bundle of what sha reaches and base does not (all of it
-// when base is empty). Its one ref is HEAD; its one prerequisite is base. It serves
+// Bundle writes a version 2 bundle of what tip, a commit or a branch that is fetched
+// first, reaches and base does not (all of it when base is empty). Its one ref is HEAD; its one prerequisite is base. It serves
 // the check inside the environment, and keeps work that could not be published.
-func (g *Git) Bundle(ctx context.Context, t nod.Task, base, sha string, w io.Writer) error {
+func (g *Git) Bundle(ctx context.Context, t nod.Task, base, tip string, w io.Writer) error {
 	ctx, cancel := g.deadline(ctx)
 	defer cancel()
 	if err := checkTask(t); err != nil {
@@ -25,6 +25,14 @@ func (g *Git) Bundle(ctx context.Context, t nod.Task, base, sha string, w io.Wri
 	}
 	defer m.close()
 	head := bundleSignature + "\n"
+	sha := tip
+	if !hexID.MatchString(tip) {
+		got, err := m.fetch(ctx, t, []string{tip}, nil)
+		if err != nil {
+			return err
+		}
+		sha = got[tip]
+	}
 	var except []string
 	ids := []string{sha}
 	if base != "" {

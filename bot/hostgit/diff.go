@@ -13,56 +13,37 @@ import (
 // guessed, names as they are.
 var diffTree = []string{"diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index", "--ignore-submodules=none"}
 
-func (m *mirror) diffTree(ctx context.Context, q string, limit int64, format, base, head string, extra ...string) ([]byte, error) {
-	args := append(append(diffTree[:len(diffTree):len(diffTree)], extra...), format, base, head, "--")
-	return m.git(ctx, call{objects: q, limit: limit}, args...)
-}
-
 // files lists every path that differs, with modes and line counts.
 func (m *mirror) files(ctx context.Context, q, base, head string) ([]nod.FileChange, error) {
-	raw, err := m.diffTree(ctx, q, 0, "--raw", base, head)
+	out, err := m.git(ctx, call{objects: q}, append(diffTree[:len(diffTree):len(diffTree)], "--raw", "--numstat", base, head, "--")...)
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	files, counts, err := parseRaw(fields)
 	if err != nil {
 		return nil, err
 	}
-	files, err := parseRaw(string(raw))
-	if err != nil {
-		return nil, err
-	}
-	stat, err := m.diffTree(ctx, q, 0, "--numstat", base, head)
-	if err != nil {
-		return nil, err
-	}
-	return files, addCounts(files, string(stat))
+	return files, addCounts(files, counts)
 }
 
 var errDiffTree = errors.New("unexpected git diff-tree output")
 
-// parseRaw reads ":100644 100755 <old> <new> M" NUL path NUL …
-func parseRaw(out string) ([]nod.FileChange, error) {
-	var files []nod.FileChange
-	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	if out == "" {
-		return nil, nil
-	}
-	if len(f)%2 != 0 {
-		return nil, nod.E(nod.Internal, "list changed files", errDiffTree)
-	}
-	for i := 0; i < len(f); i += 2 {
-		meta := strings.Fields(strings.TrimPrefix(f[i], ":"))
-		if len(meta) != 5 || f[i+1] == "" {
-			return nil, nod.E(nod.Internal, "list changed files", errDiffTree)
+// parseRaw reads ":100644 100755 <old> <new> M", path, … and returns what follows.
+func parseRaw(f []string) (files []nod.FileChange, rest []string, err error) {
+	for len(f) > 0 && strings.HasPrefix(f[0], ":") {
+		meta := strings.Fields(strings.TrimPrefix(f[0], ":"))
+		if len(meta) != 5 || len(f) < 2 || f[1] == "" {
+			return nil, nil, nod.E(nod.Internal, "list changed files", errDiffTree)
 		}
-		files = append(files, nod.FileChange{Path: f[i+1], Status: meta[4], OldMode: meta[0], NewMode: meta[1]})
+		files = append(files, nod.FileChange{Path: f[1], Status: meta[4], OldMode: meta[0], NewMode: meta[1]})
+		f = f[2:]
 	}
-	return files, nil
+	return files, f, nil
 }
 
-// addCounts reads "<added> TAB <deleted> TAB path" NUL …, in the order of files.
-func addCounts(files []nod.FileChange, out string) error {
-	lines := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	if out == "" {
-		lines = nil
-	}
+// addCounts reads "<added> TAB <deleted> TAB path", …
+func addCounts(files []nod.FileChange, lines []string) error {
 	at := map[string]int{}
 	for i, f := range files {
 		at[f.Path] = i

@@ -75,6 +75,9 @@ type Config struct {
 	// CAFile holds the certificates that an https remote is checked against;
 	// empty: those of the system.
 	CAFile string
+	// Depth is how many commits of history a new mirror fetches; more come when they
+	// are needed to find where work began. 0 is all.
+	Depth  int
 	Limits Limits
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: nothing is logged
@@ -88,6 +91,7 @@ type Git struct {
 	author                    Identity
 	key                       ed25519.PrivateKey
 	caFile                    string
+	depth                     int
 	limits                    Limits
 	now                       func() time.Time
 	log                       *slog.Logger
@@ -105,12 +109,14 @@ func New(c Config) (*Git, error) {
 		return nil, nod.E(nod.Invalid, "hostgit needs an absolute directory without colons, quotes and newlines", nil)
 	case c.Remote == nil:
 		return nil, nod.E(nod.Invalid, "hostgit needs to know its remotes", nil)
+	case c.Depth < 0:
+		return nil, nod.E(nod.Invalid, "hostgit cannot fetch less than no history", nil)
 	case !c.Author.valid():
 		return nil, nod.E(nod.Invalid, "hostgit needs an author name and address without angle brackets and control characters", nil)
 	}
 	g := &Git{
 		dir: c.Dir, home: filepath.Join(c.Dir, "home"), path: c.GitPath, remote: c.Remote, author: c.Author,
-		caFile: c.CAFile, limits: c.Limits.withDefaults(), now: c.Now, log: c.Log,
+		caFile: c.CAFile, depth: c.Depth, limits: c.Limits.withDefaults(), now: c.Now, log: c.Log,
 		pauses: []time.Duration{250 * time.Millisecond, time.Second}, turns: map[string]chan struct{}{}, branches: map[string]bool{},
 	}
 	if g.now == nil {

@@ -29,6 +29,9 @@ func readHeader(r *bufio.Reader) (header, error) {
 	if err != nil {
 		return h, err
 	}
+	if first == "# v3 git bundle" {
+		return h, version3(r)
+	}
 	if first != bundleSignature {
 		return h, refuse("it is not a version 2 git bundle", nil)
 	}
@@ -63,6 +66,26 @@ func readHeader(r *bufio.Reader) (header, error) {
 		return h, refuse("it carries no ref", nil)
 	}
 	return h, nil
+}
+
+// version3 says what asks for the newer version, which nothing that is taken needs:
+// other object names, or objects left out.
+func version3(r *bufio.Reader) error {
+	for {
+		line, err := headerLine(r)
+		if err != nil {
+			return err
+		}
+		capability, ok := strings.CutPrefix(line, "@")
+		switch {
+		case !ok:
+			return refuse("it is a version 3 git bundle, and only version 2 is taken", nil)
+		case strings.HasPrefix(capability, "object-format=") && capability != "object-format=sha1":
+			return refuse("its objects are named by another hash than SHA-1", nil)
+		case strings.HasPrefix(capability, "filter="):
+			return refuse("it leaves out objects", nil)
+		}
+	}
 }
 
 // headerLine reads one line of bounded length without its newline.

@@ -19,7 +19,7 @@ import (
 //
 // The order matters. The stream is capped while it is written; header and pack are
 // scanned before git sees them; git unpacks with object checks into a quarantine;
-// trees are counted there; only what the head reaches is then copied to the mirror.
+// trees are counted there; then its pack moves to the mirror.
 func (g *Git) Import(ctx context.Context, t nod.Task, bundle io.Reader) (string, error) {
 	ctx, cancel := g.deadline(ctx)
 	defer cancel()
@@ -95,6 +95,10 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 		return err
 	}
 	if _, err := m.git(ctx, call{objects: q, stdin: pack}, "index-pack", "--stdin", "--fix-thin", "--strict"); err != nil {
+		var ge *gitError
+		if errors.As(err, &ge) && strings.Contains(ge.stderr, "unresolved delta") {
+			return refuse("it is thin, and builds on objects that the supervisor does not have", err)
+		}
 		if exitCode(err) > 0 {
 			return refuse("git finds its objects broken or incomplete", err)
 		}
@@ -113,10 +117,27 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 		}
 		return err
 	}
-	if err := m.promote(ctx, q, []string{h.head}, tips); err != nil {
+	if err := m.continues(ctx, t, q, h.head); err != nil {
+		return err
+	}
+	if err := m.migrate(q); err != nil {
 		return err
 	}
 	return m.setRef(ctx, taskRefs(t)+"head", h.head)
+}
+
+// continues refuses a head that does not build on the commit which the workspace was
+// seeded with: its history was rewritten.
+func (m *mirror) continues(ctx context.Context, t nod.Task, q, head string) error {
+	base, err := m.resolve(ctx, taskRefs(t)+"base")
+	if err != nil || base == "" { // never seeded: what it may build on was checked above
+		return err
+	}
+	_, err = m.git(ctx, call{objects: q}, "merge-base", "--is-ancestor", base, head)
+	if exitCode(err) == 1 {
+		return refuse("it rewrites history: it does not build on the commit "+base[:12]+", at which the work began", nil)
+	}
+	return err
 }
 
 // quarantine makes an object directory beside the mirror's own.
@@ -191,6 +212,21 @@ func (w *walker) commit(id string) error {
 		old = &id
 	}
 	return w.added(old, parseOID(c.tree), "", 0)
+}
+
+// migrate moves the one pack of a quarantine to the mirror, its index last: only then
+// is it a pack. Its objects were checked when it was indexed.
+func (m *mirror) migrate(q string) error {
+	for _, kind := range []string{"pack", "rev", "idx"} {
+		names, err := filepath.Glob(filepath.Join(q, "pack", "pack-*."+kind))
+		for _, from := range names {
+			err = errors.Join(err, os.Rename(from, filepath.Join(m.dir, "objects", "pack", filepath.Base(from))))
+		}
+		if err != nil {
+			return nod.E(nod.Internal, "take the work into the mirror", err)
+		}
+	}
+	return nil
 }
 
 // promote copies what tips reach beyond except from the quarantine to the mirror. Git

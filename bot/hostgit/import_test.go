@@ -66,7 +66,8 @@ func TestBrokenBundlesAreRefusedAndLeaveNoRef(t *testing.T) {
 		{"corrupt checksum", flip(len(whole) - 1), nod.Invalid, "broken"},
 		{"corrupt pack header", flip(header), nod.Invalid, "no version 2 pack"},
 		{"corrupt data", flip(len(whole) - 60), nod.Invalid, ""},
-		{"version 3", bytes.Replace(whole, []byte("# v2"), []byte("# v3"), 1), nod.Invalid, "version 2"},
+		{"version 3", bytes.Replace(whole, []byte("# v2"), []byte("# v3"), 1), nod.Invalid, "version 3"},
+		{"objects left out", bytes.Replace(whole, []byte("# v2 git bundle\n"), []byte("# v3 git bundle\n@filter=blob:none\n"), 1), nod.Invalid, "leaves out objects"},
 		{"unknown prerequisite", bytes.Replace(whole, []byte("-"+base), []byte("-"+other), 1), nod.Invalid, "does not have"},
 		{"thin without prerequisite", bytes.Replace(whole, []byte("-"+base), []byte(other+" refs/heads/z\n-"+other), 1), nod.Invalid, "malformed"},
 		{"two refs", bytes.Replace(whole, []byte(" HEAD\n"), []byte(" HEAD\n"+base+" refs/heads/b\n"), 1), nod.Invalid, "more than one ref"},
@@ -109,6 +110,79 @@ func TestThinBundleOnAKnownCommitIsTaken(t *testing.T) {
 	other.ID = "t1111111111111111"
 	_, err := f.git.Import(t.Context(), other, bytes.NewReader(b))
 	wantCode(t, err, nod.Invalid, "does not have") // another task's commits are not built on
+}
+
+// A thin bundle whose pack builds on objects that only the agent has.
+func TestThinBundleOnUnknownObjectsIsRefused(t *testing.T) {
+	f := newFixture(t)
+	base := f.seed()
+	f.write(f.agent, "lib/a.txt", lines(2000, ""))
+	hidden := f.commit(f.agent, "feat: long file")
+	f.write(f.agent, "lib/a.txt", lines(2000, "")+"one more\n")
+	f.commit(f.agent, "fix: one line")
+	b := bytes.Replace(f.bundle(hidden), []byte("-"+hidden), []byte("-"+base), 1)
+	f.refused(b, nod.Invalid, "is thin")
+}
+
+func TestBundleOfAnotherHashIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.seed()
+	f.agent = filepath.Join(t.TempDir(), "sha256")
+	f.plain("", "init", "--quiet", "--object-format=sha256", f.agent)
+	f.write(f.agent, "x", "x\n")
+	f.commit(f.agent, "feat: x")
+	f.refused([]byte(f.plain(f.agent, "bundle", "create", "--quiet", "-", "HEAD")), nod.Invalid, "another hash")
+}
+
+// Whoever rewrites what the workspace began with does not get it imported, however
+// the history was rewritten.
+func TestRewrittenHistoryIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.onMain("second.txt", "x\n")
+	f.seed()
+	for name, rewrite := range map[string]func(){
+		"amended base": func() {
+			f.plain(f.agent, "commit", "--quiet", "--amend", "--no-edit", "-m", "feat: another past")
+		},
+		"dropped base": func() { f.plain(f.agent, "reset", "--quiet", "--hard", "HEAD~1") },
+		"no past at all": func() {
+			f.plain(f.agent, "checkout", "--quiet", "--orphan", "alone")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			f.plain(f.agent, "checkout", "--quiet", "-B", "again", "origin/main")
+			rewrite()
+			f.write(f.agent, "work.txt", name)
+			f.commit(f.agent, "fix: work")
+			f.refused([]byte(f.plain(f.agent, "bundle", "create", "--quiet", "-", "HEAD", "^origin/main~1")), nod.Invalid, "rewrites history")
+		})
+	}
+	f.t = t
+}
+
+// A large-file pointer is a small text file, and goes the whole way as that.
+func TestLargeFilePointersStayPointers(t *testing.T) {
+	f := newFixture(t)
+	f.onMain(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	base := f.seed()
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("0a", 32) + "\nsize 123456\n"
+	f.write(f.agent, "model.bin", pointer)
+	f.commit(f.agent, "feat: a model")
+	p := f.prepare(f.importAll(base))
+	f.push(p.Revision.SHA, "")
+	if got := f.plain(f.origin, "show", f.task.Branch+":model.bin"); got != pointer {
+		t.Errorf("published as %q", got)
+	}
+	next := f.task
+	next.ID, next.Branch = "t3333333333333333", "nod/9-next"
+	clone := filepath.Join(t.TempDir(), "next")
+	if _, err := f.git.Seed(t.Context(), next, f.task.Branch, clone); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(clone, "model.bin")); err != nil || string(got) != pointer {
+		t.Errorf("checked out as %q, %v", got, err)
+	}
 }
 
 func TestStreamThatBreaksOrIsTooLongIsNotTaken(t *testing.T) {

@@ -3,6 +3,7 @@ package hostgit
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,31 +15,83 @@ import (
 func (f *fixture) plant(dir string) (traps string) {
 	f.t.Helper()
 	traps = f.t.TempDir()
-	bin := filepath.Join(f.t.TempDir(), "trap")
-	if err := os.WriteFile(bin, []byte("#!/bin/sh\n: > \""+traps+"/$1\"\ncase $1 in clean|smudge|textconv) exec cat ;; esac\nexit 1\n"), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	hooks := filepath.Join(dir, ".git", "hooks")
-	if err := os.MkdirAll(hooks, 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	for _, h := range []string{"pre-commit", "post-commit", "post-checkout", "pre-push", "pre-rebase", "post-rewrite", "post-index-change", "reference-transaction", "post-update", "pre-receive", "update", "pre-auto-gc"} {
-		if err := os.WriteFile(filepath.Join(hooks, h), []byte("#!/bin/sh\n: > \""+traps+"/hook-"+h+"\"\n"), 0o755); err != nil {
+	script := func(path, text string) string {
+		f.t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			f.t.Fatal(err)
 		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		return path
 	}
-	for key, value := range map[string]string{
-		"core.fsmonitor": bin + " fsmonitor", "core.sshCommand": bin + " ssh", "core.pager": bin + " pager", "core.editor": bin + " editor",
-		"core.askPass": bin + " askpass", "credential.helper": "!" + bin + " credential", "gpg.program": bin, "gpg.ssh.program": bin, "commit.gpgSign": "true",
-		"filter.trap.clean": bin + " clean", "filter.trap.smudge": bin + " smudge", "diff.trap.textconv": bin + " textconv", "diff.external": bin + " extdiff",
-		"diff.trap.command": bin + " diffdriver", "merge.trap.driver": bin + " merge", "uploadpack.packObjectsHook": bin + " upload", "core.alternateRefsCommand": bin + " alternates",
-		"alias.log": "!" + bin + " alias", "remote.origin.uploadpack": bin + " uploadpack", "remote.origin.receivepack": bin + " receivepack", "remote.origin.vcs": "trap",
-		"protocol.ext.allow": "always", "url.ext::" + bin + " ext.insteadOf": "https://", "sequence.editor": bin + " sequence", "interactive.diffFilter": bin + " interactive",
+	bins := f.t.TempDir()
+	bin := script(filepath.Join(bins, "trap"), ": > \""+traps+"/$1\"\ncase $1 in clean|smudge|textconv) exec cat ;; uploadhook) shift; exec \"$@\" ;; merge|extdiff|diffdriver) exit 0 ;; esac\nexit 1\n")
+	named := func(name string) string { return script(filepath.Join(bins, name), "exec "+bin+" "+name+"\n") } // for what git gives arguments of its own
+	for _, h := range plantedHooks {
+		script(filepath.Join(dir, ".git", "hooks", h), ": > \""+traps+"/hook-"+h+"\"\n")
+	}
+	included := filepath.Join(dir, ".git", "more")
+	f.write(dir, ".git/more", "[alias]\n\tincluded = \"!"+bin+" include\"\n")
+	for _, kv := range [][2]string{
+		{"core.fsmonitor", bin + " fsmonitor"}, {"core.sshCommand", bin + " ssh"}, {"core.editor", bin + " editor"}, {"sequence.editor", bin + " sequence"},
+		{"core.askPass", named("askpass")}, {"credential.helper", "!" + bin + " credential"}, {"gpg.program", named("gpg")}, {"gpg.ssh.program", named("gpgssh")},
+		{"filter.trap.clean", bin + " clean"}, {"filter.trap.smudge", bin + " smudge"}, {"diff.trap.textconv", bin + " textconv"}, {"diff.external", bin + " extdiff"},
+		{"diff.driven.command", bin + " diffdriver"}, {"merge.trap.driver", bin + " merge"}, {"uploadpack.packObjectsHook", bin + " uploadhook"},
+		{"alias.planted", "!" + bin + " alias"}, {"include.path", included}, {"remote.local.url", f.origin}, {"remote.local.uploadpack", bin + " uploadpack"},
+		{"remote.local.receivepack", bin + " receivepack"}, {"protocol.ext.allow", "always"}, {"url.ext::" + bin + " ext .insteadOf", "https://"},
+		{"commit.gpgSign", "true"}, {"user.signingKey", "key::ssh-ed25519 AAAA"},
 	} {
-		f.plain(dir, "config", "--", key, value)
+		f.plain(dir, "config", "--", kv[0], kv[1])
 	}
-	f.write(dir, ".gitattributes", "* filter=trap diff=trap merge=trap\n")
+	f.write(dir, ".gitattributes", "* filter=trap diff=trap merge=trap\ndriven.txt diff=driven\nREADME.md !diff\n")
 	return traps
+}
+
+// plantedHooks is every hook that a plain clone can be made to run here.
+var plantedHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "pre-push", "pre-rebase", "post-rewrite", "post-merge",
+	"post-index-change", "reference-transaction", "pre-receive", "update", "post-receive", "post-update"}
+
+// trip does with plain git, in the planted clone, what sets each trap off.
+func (f *fixture) trip() {
+	f.t.Helper()
+	plainly := func(args ...string) { _, _ = f.try(f.agent, "", args...) } // traps may make it fail
+	const unsigned = "commit.gpgSign=false"
+	plainly("status")
+	plainly("add", "-A")
+	plainly("diff", "HEAD")
+	plainly("diff", "--no-ext-diff", "--textconv", "HEAD")
+	plainly("commit", "--quiet", "-m", "fix: signed")
+	plainly("-c", "gpg.format=ssh", "commit", "--quiet", "-m", "fix: signed")
+	plainly("-c", unsigned, "commit", "--quiet")
+	plainly("-c", unsigned, "commit", "--quiet", "-m", "fix: work")
+	plainly("-c", unsigned, "-c", "core.editor=true", "commit", "--quiet", "--amend")
+	plainly("-c", unsigned, "rebase", "-i", "HEAD~1")
+	plainly("rebase", "--abort")
+	plainly("branch", "other")
+	for _, branch := range []string{"other", f.task.Branch} {
+		plainly("checkout", "--quiet", "-f", branch)
+		f.write(f.agent, "lib/a.txt", lines(20, " changed on "+branch))
+		plainly("-c", unsigned, "commit", "--quiet", "-a", "-m", "fix: on "+branch)
+	}
+	plainly("-c", unsigned, "merge", "--quiet", "-m", "merge", "other")
+	plainly("reset", "--quiet", "--hard", "HEAD~1") // a merge would not be published
+	plainly("planted")
+	plainly("included")
+	plainly("fetch", "ssh://example.invalid/x")
+	plainly("fetch", "https://example.invalid/x")
+	plainly("fetch", "local")
+	plainly("push", "local", "HEAD:refs/heads/planted")
+	plainly("ls-remote", f.url)
+	plainly("push", f.origin, "HEAD:refs/heads/planted")
+	_, _ = f.try(f.origin, "", "push", f.agent, "main:refs/heads/pushed-to")
+	_, _ = f.try(f.origin, "", "update-ref", "-d", "refs/heads/planted")
+	// A program that hands out packs is taken from the user's own configuration only.
+	cmd := exec.CommandContext(f.t.Context(), "git", "clone", "--quiet", "--no-local", "--bare", "--origin", "copied", f.agent, filepath.Join(f.t.TempDir(), "c"))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.home, "GIT_CONFIG_GLOBAL=" + filepath.Join(f.agent, ".git", "config")}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.t.Logf("the clone: %v: %s", err, out)
+	}
 }
 
 func sprung(t *testing.T, traps string) []string {
@@ -64,17 +117,18 @@ func TestNothingPlantedByAnAgentEverRuns(t *testing.T) {
 	base := f.seed()
 	traps := f.plant(f.agent)
 	f.write(f.agent, "lib/a.txt", lines(20, " changed"))
-	plainly := func(args ...string) { _, _ = f.try(f.agent, "", args...) } // traps may make it fail
-	plainly("status")
-	plainly("add", "-A")
-	plainly("diff", "HEAD")
-	plainly("-c", "commit.gpgSign=false", "commit", "--quiet", "-m", "fix: work")
-	plainly("checkout", "--quiet", "HEAD~0")
-	plainly("fetch", "ssh://example.invalid/x")
+	f.write(f.agent, "driven.txt", "x\n")
+	f.write(f.agent, "README.md", "hello\nchanged\n")
+	f.trip()
 	got := sprung(t, traps)
-	for _, want := range []string{"hook-pre-commit", "hook-post-commit", "clean", "fsmonitor", "diffdriver", "ssh"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("the control did not run %s; it ran %q", want, got)
+	want := []string{"fsmonitor", "ssh", "editor", "sequence", "askpass", "credential", "gpg", "gpgssh", "clean", "smudge", "textconv", "extdiff", "diffdriver",
+		"merge", "uploadhook", "alias", "include", "uploadpack", "receivepack", "ext"}
+	for _, h := range plantedHooks {
+		want = append(want, "hook-"+h)
+	}
+	for _, trap := range want {
+		if !slices.Contains(got, trap) {
+			t.Errorf("the control did not run %s; it ran %q", trap, got)
 		}
 	}
 	bundle := f.bundle(base)

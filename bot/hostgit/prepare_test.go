@@ -21,7 +21,7 @@ func (f *fixture) subjects(p nod.Prepared) []string {
 	return s
 }
 
-func TestEveryKindOfChangeSurvivesTheWholeWay(t *testing.T) {
+func TestR25EveryKindOfChangeSurvivesTheWholeWay(t *testing.T) {
 	f := newFixture(t)
 	w := filepath.Join(t.TempDir(), "w")
 	f.plain("", "clone", "--quiet", f.origin, w)
@@ -242,6 +242,22 @@ func TestReworkGoesOnTopOfWhatWasPublished(t *testing.T) {
 			_, err := f.git.Prepare(t.Context(), nod.PrepareSpec{Task: f.task, Head: f.importAll(base), BaseRef: "main"})
 			wantCode(t, err, nod.NotFound)
 		})
+	}
+}
+
+func TestReworkThatRewritesWhatWasPublishedIsRefused(t *testing.T) {
+	f := newFixture(t)
+	base := f.seed()
+	f.write(f.agent, "file", "one\n")
+	f.commit(f.agent, "feat: one")
+	first := f.prepare(f.importAll(base)).Revision
+	f.push(first.SHA, "")
+	f.write(f.agent, "file", "two\n")
+	f.plain(f.agent, "commit", "--quiet", "-a", "--amend", "-m", "feat: two")
+	_, err := f.git.Prepare(t.Context(), nod.PrepareSpec{Task: f.task, Head: f.importAll(base), BaseRef: "main"})
+	wantCode(t, err, nod.Invalid, "rewrites commits that are on GitHub")
+	if got := f.remoteBranch(f.task.Branch); got != first.SHA {
+		t.Errorf("the branch is at %s", got)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestLookupAfterACrashTellsWhatHappened(t *testing.T) {
 	wantCode(t, err, nod.Unavailable)
 }
 
-func TestBranchMovedBySomeoneElseIsNeverOverwritten(t *testing.T) {
+func TestR16BranchMovedBySomeoneElseIsNeverOverwritten(t *testing.T) {
 	f := newFixture(t)
 	r := f.prepared()
 	perform := func(sha, old string) error {
@@ -154,7 +154,7 @@ func (f *fixture) rejecting(words string) {
 	}
 }
 
-func TestWorkflowRefusalSaysWhyAndLosesNothing(t *testing.T) {
+func TestR17WorkflowRefusalSaysWhyAndLosesNothing(t *testing.T) {
 	f := newFixture(t)
 	base := f.seed()
 	f.write(f.agent, "x", "x\n")
@@ -207,4 +207,34 @@ func TestRefusedTokenIsAskedForOnceMore(t *testing.T) {
 		return url, token, err
 	}
 	f.seed()
+}
+
+// A ref that is gone for a moment is waited for; one that stays gone is said to be, and
+// the work is kept.
+func TestR15GoneBranchIsWaitedForThenSaid(t *testing.T) {
+	f := newFixture(t)
+	base := f.seed()
+	f.write(f.agent, "x", "x\n")
+	f.commit(f.agent, "feat: x")
+	head := f.importAll(base)
+	looks := 0
+	f.serve(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/info/refs") && r.Header.Get("Authorization") != "" {
+			if looks++; looks == 1 {
+				f.plain(f.origin, "update-ref", "-d", "refs/heads/main")
+			} else if looks == 2 {
+				f.plain(f.origin, "update-ref", "refs/heads/main", base)
+			}
+		}
+		return false
+	})
+	if p := f.prepare(head); p.Revision.BaseSHA != base || looks < 2 {
+		t.Errorf("prepared on %s after %d looks", p.Revision.BaseSHA, looks)
+	}
+	f.plain(f.origin, "update-ref", "-d", "refs/heads/main")
+	_, err := f.git.Prepare(t.Context(), nod.PrepareSpec{Task: f.task, Head: head, BaseRef: "main"})
+	wantCode(t, err, nod.NotFound, `"main" does not exist on GitHub`)
+	if err := f.git.Bundle(t.Context(), f.task, base, head, &bytes.Buffer{}); err != nil {
+		t.Errorf("the work is not kept: %v", err)
+	}
 }

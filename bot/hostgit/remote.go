@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,7 +139,15 @@ func (m *mirror) fetch(ctx context.Context, t nod.Task, needed, wished []string)
 			return err
 		}
 		args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance",
-			"--no-show-forced-updates", "--refmap=", "--", r.url}
+			"--no-show-forced-updates", "--refmap="}
+		fresh, err := m.fresh(ctx)
+		if err != nil {
+			return err
+		}
+		if fresh && m.g.depth > 0 {
+			args = append(args, "--depth="+strconv.Itoa(m.g.depth))
+		}
+		args = append(args, "--", r.url)
 		fixedArgs := len(args)
 		var names []string
 		for _, name := range append(needed[:len(needed):len(needed)], wished...) {

@@ -130,7 +130,7 @@ func TestTransportsAreOffUnlessNeeded(t *testing.T) {
 	}
 }
 
-func TestHostileNamesAreRefusedOrHarmless(t *testing.T) {
+func TestR13HostileNamesAreRefusedOrHarmless(t *testing.T) {
 	f := newFixture(t)
 	base := f.seed()
 	f.write(f.agent, "x", "x\n")

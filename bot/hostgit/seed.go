@@ -3,6 +3,7 @@ package hostgit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -51,7 +52,10 @@ func (g *Git) Seed(ctx context.Context, t nod.Task, ref, dir string) (string, er
 	if err != nil {
 		return "", err
 	}
-	return sha, m.place(ctx, t, r.url, base, sha, dir)
+	if err := m.place(ctx, t, r.url, base, sha, dir); err != nil {
+		return "", err
+	}
+	return sha, m.setRef(ctx, taskRefs(t)+"base", sha)
 }
 
 // Copy makes a clone in dir, which must not exist, for a person to look at: what was
@@ -154,15 +158,17 @@ func (m *mirror) clone(ctx context.Context, t nod.Task, url, base, sha, dir stri
 	if err := m.copyObjects(ctx, in, []string{sha, base}); err != nil {
 		return err
 	}
-	config := [][2]string{
-		{"remote.origin.url", url}, {"remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"},
-		{"branch." + t.Branch + ".remote", "origin"}, {"branch." + t.Branch + ".merge", "refs/heads/" + t.BaseRef},
-		{"user.name", m.g.author.Name}, {"user.email", m.g.author.Email},
+	at, err := m.cut()
+	if err != nil {
+		return err
 	}
-	for _, kv := range config {
-		if _, err := m.g.run(ctx, in, "config", "--file", filepath.Join(dir, ".git", "config"), "--", kv[0], kv[1]); err != nil {
-			return err
+	if at != nil {
+		if err := os.WriteFile(boundary(in.repo), at, 0o600); err != nil {
+			return nod.E(nod.Internal, "say where the clone's history is cut off", err)
 		}
+	}
+	if err := configure(filepath.Join(dir, ".git", "config"), url, t, m.g.author); err != nil {
+		return err
 	}
 	refs := "create refs/heads/" + t.Branch + " " + sha + "\ncreate refs/remotes/origin/" + t.BaseRef + " " + base + "\n"
 	update := in
@@ -170,8 +176,26 @@ func (m *mirror) clone(ctx context.Context, t nod.Task, url, base, sha, dir stri
 	if _, err := m.g.run(ctx, update, "update-ref", "--no-deref", "--stdin"); err != nil {
 		return err
 	}
-	_, err := m.g.run(ctx, in, "read-tree", "-m", "-u", "--no-recurse-submodules", sha)
+	_, err = m.g.run(ctx, in, "read-tree", "-m", "-u", "--no-recurse-submodules", sha)
 	return err
+}
+
+// configure adds a clone's origin, branch and author to its configuration.
+func configure(path, url string, t nod.Task, author Identity) error {
+	section := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	value := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
+	text := fmt.Sprintf("[remote \"origin\"]\n\turl = \"%s\"\n\tfetch = \"+refs/heads/*:refs/remotes/origin/*\"\n"+
+		"[branch \"%s\"]\n\tremote = origin\n\tmerge = \"refs/heads/%s\"\n[user]\n\tname = \"%s\"\n\temail = \"%s\"\n",
+		value.Replace(url), section.Replace(t.Branch), value.Replace(t.BaseRef), value.Replace(author.Name), value.Replace(author.Email))
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nod.E(nod.Internal, "configure the clone", err)
+	}
+	return nil
 }
 
 // copyObjects packs everything that tips reach into another repository.

@@ -36,9 +36,13 @@ func (m *mirror) span(ctx context.Context, s nod.PrepareSpec) (span, error) {
 	// The branch is on GitHub. What the head shares with it is found by what was
 	// prepared from which head (it may have been recreated there under other ids,
 	// with the same trees), else by the commits themselves.
-	after, err := m.source(ctx, s, base, published)
+	after, ours, err := m.source(ctx, s, base, published)
 	if err != nil {
 		return span{}, err
+	}
+	if after == "" && ours {
+		return span{}, &nod.Error{Code: nod.Invalid, Msg: "the work rewrites commits that are on GitHub already",
+			Hint: "keep the commits that were published and add new ones on top"}
 	}
 	if after != "" || s.BaseRef == branch {
 		return span{onto: published, after: after}, nil
@@ -80,11 +84,11 @@ func (m *mirror) taken(ctx context.Context, s nod.PrepareSpec) (bool, error) {
 }
 
 // source finds the newest head that was prepared into what is published, if the
-// head of s continues it.
-func (m *mirror) source(ctx context.Context, s nod.PrepareSpec, base, published string) (string, error) {
+// head of s continues it. ours tells whether what is published was prepared from any.
+func (m *mirror) source(ctx context.Context, s nod.PrepareSpec, base, published string) (after string, ours bool, err error) {
 	out, err := m.git(ctx, call{}, "for-each-ref", "--format=%(refname) %(objectname) %(tree)", taskRefs(s.Task)+"source/", taskRefs(s.Task)+"prepared/")
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	heads, trees := map[string]string{}, map[string]string{} // prepared commit → head; tree → prepared commits
 	for line := range strings.Lines(string(out)) {
@@ -99,13 +103,13 @@ func (m *mirror) source(ctx context.Context, s nod.PrepareSpec, base, published 
 		}
 	}
 	if len(heads) == 0 {
-		return "", nil
+		return "", false, nil
 	}
 	// From the newest published commit down: whichever has the tree of a prepared one.
 	out, err = m.git(ctx, call{stdin: revs([]string{published}, []string{base})}, "rev-list", "--topo-order", "--no-commit-header",
 		"--format=%T", "--max-count="+strconv.Itoa(m.g.limits.Commits), "--stdin")
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	for _, tree := range strings.Fields(string(out)) {
 		for _, prepared := range strings.Fields(trees[tree]) {
@@ -115,11 +119,12 @@ func (m *mirror) source(ctx context.Context, s nod.PrepareSpec, base, published 
 			}
 			ok, err := m.ancestor(ctx, head, s.Head)
 			if err != nil || ok {
-				return head, err
+				return head, true, err
 			}
+			ours = true
 		}
 	}
-	return "", nil
+	return "", ours, nil
 }
 
 // mergeBase returns a best common ancestor, or "" when there is none.
@@ -134,7 +139,7 @@ func (m *mirror) mergeBase(ctx context.Context, a, b string) (string, error) {
 // series lists the commits to prepare, oldest first: those of the head that what
 // they go onto does not have, neither as they are nor as an equal patch.
 func (m *mirror) series(ctx context.Context, s nod.PrepareSpec, sp span) ([]commit, error) {
-	shared, err := m.mergeBase(ctx, sp.onto, s.Head)
+	shared, err := m.meeting(ctx, s.Task, sp.onto, s.Head)
 	if err != nil {
 		return nil, err
 	}

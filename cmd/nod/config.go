@@ -36,6 +36,7 @@ type Config struct {
 	DecisionTime string                 `json:"decision_time"`     // how long an approval waits, as a Go duration; default "10m"
 	MemoryMiB    int64                  `json:"memory_mib"`        // of one environment; default 4096
 	PIDs         int                    `json:"pids"`              // of one environment; default 512
+	CloneDepth   int                    `json:"clone_depth"`       // commits of history that a new mirror fetches; more when needed; default all
 	Runtime      RuntimeConfig          `json:"runtime"`           // where environments live; default the embedded driver
 	DiskMiB      int64                  `json:"disk_mib"`          // of one environment's workspace and home together; default none
 	SoftLimits   bool                   `json:"limits_may_be_off"` // accept an environment whose limits this host cannot enforce
@@ -116,6 +117,29 @@ type ProtectedConfig struct {
 	Mode  string   `json:"mode"`  // "ask" (default): Ready to push? names them; "forbid": refused
 }
 
+// CheckConfig is a command, as an array, or the word "none".
+type CheckConfig struct {
+	Command []string
+	None    bool
+}
+
+// UnmarshalJSON takes either form.
+func (c *CheckConfig) UnmarshalJSON(raw []byte) error {
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		if word != "none" {
+			return fmt.Errorf("check is a command as an array, or \"none\", not %q", word)
+		}
+		*c = CheckConfig{None: true}
+		return nil
+	}
+	*c = CheckConfig{}
+	if err := json.Unmarshal(raw, &c.Command); err != nil || len(c.Command) == 0 || c.Command[0] == "" {
+		return errors.New("check is a command as an array, or \"none\"")
+	}
+	return nil
+}
+
 // RepoConfig is one repository.
 type RepoConfig struct {
 	Sign nod.SignMode `json:"sign"` // "github" or "ssh"; default: ssh with a commit_author, else github
@@ -125,15 +149,18 @@ type RepoConfig struct {
 	// Protected are files that guard the repository.
 	Protected ProtectedConfig `json:"protected"`
 
-	Repo   string   `json:"repo"`   // owner/name, required
-	Agent  string   `json:"agent"`  // a name in agents, required
-	Check  []string `json:"check"`  // command for the prepared commit; empty means none
-	Egress []string `json:"egress"` // hosts its build needs
-	Draft  bool     `json:"draft"`
+	Repo   string      `json:"repo"`   // owner/name, required
+	Agent  string      `json:"agent"`  // a name in agents, required
+	Check  CheckConfig `json:"check"`  // command for the prepared commit, or "none"; without it somebody is asked each time
+	Egress []string    `json:"egress"` // hosts its build needs
+	Draft  bool        `json:"draft"`
 	// CIAttempts is how many times red checks on GitHub put the agent to work again by
 	// themselves; default 2, and -1 always asks.
 	CIAttempts int             `json:"ci_attempts"`
 	Policy     policy.Settings `json:"policy"`
+	// Integration is the branch that pull requests go into under the policy preset
+	// integration; never the default branch.
+	Integration string `json:"integration_branch"`
 	// Approvals is how many different passkeys must allow a decision of a cause,
 	// such as {"ready_to_push": 2}; 1 where nothing is said.
 	Approvals map[nod.Cause]int `json:"approvals"`
@@ -244,6 +271,8 @@ func (c Config) check() error {
 		return errors.New("ntfy.second.url goes with topic_file; a webhook's address is in webhook_file")
 	case len(c.Repos) == 0:
 		return errors.New("repos is empty")
+	case c.CloneDepth < 0:
+		return errors.New("clone_depth cannot be negative")
 	case c.MemoryMiB < 0 || c.PIDs < 0 || c.DiskMiB < 0:
 		return errors.New("memory_mib, pids and disk_mib cannot be negative")
 	case err != nil || !net.ParseIP(host).IsLoopback():
@@ -299,6 +328,10 @@ func (c Config) check() error {
 		switch {
 		case r.Protected.Mode != "" && r.Protected.Mode != "ask" && r.Protected.Mode != "forbid":
 			return fmt.Errorf("repos[%d].protected.mode must be \"ask\" or \"forbid\", not %q", i, r.Protected.Mode)
+		case policy.PresetName(r.Policy.Preset) == policy.Prototype:
+			return fmt.Errorf("repos[%d].policy.preset \"prototype\" cannot be delivered yet: use \"integration\", which opens pull requests", i)
+		case (policy.PresetName(r.Policy.Preset) == policy.Integration) != (r.Integration != ""):
+			return fmt.Errorf("repos[%d].integration_branch goes with the policy preset \"integration\", and only with it", i)
 		case r.Sign != nod.SignSSH && r.Sign != nod.SignGitHub:
 			return fmt.Errorf("repos[%d].sign must be \"github\" or \"ssh\", not %q", i, r.Sign)
 		case r.Sign == nod.SignSSH && c.Author.Email == "":

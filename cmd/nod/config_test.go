@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,12 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"unknown way":       {`"owners"`, `"receive": ["email"], "owners"`, `not "email"`},
 		"useless secret":    {`"owners"`, `"receive": ["poll"], "owners"`, "goes with"},
 		"hurried poll":      {`"owners"`, `"poll_every": "1s", "owners"`, "github.poll_every"},
+		"check of a word":   {`"agent": "claude"}`, `"agent": "claude", "check": "all"}`, `or "none", not "all"`},
+		"empty check":       {`"agent": "claude"}`, `"agent": "claude", "check": []}`, "check is a command"},
+		"no integration":    {`"agent": "claude"}`, `"agent": "claude", "policy": {"preset": "integration"}}`, "integration_branch goes with"},
+		"idle integration":  {`"agent": "claude"}`, `"agent": "claude", "integration_branch": "next"}`, "integration_branch goes with"},
+		"prototype":         {`"agent": "claude"}`, `"agent": "claude", "policy": {"preset": "prototype"}}`, "cannot be delivered yet"},
+		"negative depth":    {`"state_dir"`, `"clone_depth": -1, "state_dir"`, "clone_depth"},
 		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +88,15 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestCheckIsACommandOrNone(t *testing.T) {
+	for value, want := range map[string]CheckConfig{`"none"`: {None: true}, `["npm", "test"]`: {Command: []string{"npm", "test"}}} {
+		c, err := ParseConfig("nod.hujson", []byte(strings.Replace(goodConfig, `"agent": "claude"}`, `"agent": "claude", "check": `+value+`}`, 1)))
+		if err != nil || c.Repos[0].Check.None != want.None || !slices.Equal(c.Repos[0].Check.Command, want.Command) {
+			t.Errorf("check %s is %+v, %v", value, c.Repos, err)
+		}
 	}
 }
 

@@ -199,7 +199,7 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 		Listen: fmt.Sprintf("127.0.0.1:%d", port), PublicURL: d.public, StateDir: filepath.Join(d.dir, "state"),
 		Ntfy: NtfyConfig{URL: ntfyURL}, SoftLimits: true, DecisionTime: o.decisionTime,
 		Agents: map[string]AgentConfig{name: settings},
-		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: []string{"sh", "test.sh"}}},
+		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: CheckConfig{Command: []string{"sh", "test.sh"}}}},
 	}
 	c.defaults()
 	d.system, err = assemble(ctx, parts{config: c, driver: driver, audit: audit, log: log, observe: d.spent.add,

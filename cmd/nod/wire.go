@@ -209,7 +209,7 @@ func (s *system) git(self github.Identity) (*hostgit.Git, error) {
 		author = hostgit.Identity{Name: a.Name, Email: a.Email}
 	}
 	return hostgit.New(hostgit.Config{Dir: filepath.Join(s.config.StateDir, "git"), SigningKey: key, Author: author, Remote: s.github.Remote,
-		Now: time.Now, Log: s.log})
+		Now: time.Now, Log: s.log, Depth: s.config.CloneDepth})
 }
 
 // conductor makes the bot.
@@ -223,7 +223,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		if err != nil {
 			return fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
-		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check, Egress: r.Egress, Draft: r.Draft, CIAttempts: r.CIAttempts, Sign: r.Sign,
+		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check.Command, Unchecked: r.Check.None, Integration: r.Integration, Egress: r.Egress, Draft: r.Draft, CIAttempts: r.CIAttempts, Sign: r.Sign,
 			Protect: bot.Protection{Paths: r.Protected.Paths, Forbid: r.Protected.Mode == "forbid"}, Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
 	}
 	mounts, roots, rules, err := places(c.Agents)
@@ -246,7 +246,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		Push:        func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push { return notify.Tell(d, t, w, public) },
 		RemindAfter: remind, Reminders: *c.Ntfy.Reminders, SecondChannel: phone.Second != nil,
 		Link:       func(task string) string { return public + "/t/" + task },
-		RetryAfter: retryAfter, Observe: s.observe, Now: time.Now, Log: s.log,
+		RetryAfter: retryAfter, Secret: s.store.HoldsSecret, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
 		Ledger: s.store, Queues: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
