@@ -54,7 +54,7 @@ func newAfter(t *testing.T) *after {
 	a.ok(a.sim.SetPermission(crashRepo, "wil", "write"))
 	rules, err := policy.Compile(policy.Settings{})
 	a.ok(err)
-	a.set = bot.RepoSettings{Repo: afterRepo, Agent: "fake", Rules: rules, Sign: nod.SignGitHub}
+	a.set = bot.RepoSettings{Repo: afterRepo, Agent: "fake", Rules: rules, Unchecked: true, Sign: nod.SignGitHub}
 	a.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		next := a.taker
