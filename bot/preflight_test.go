@@ -107,7 +107,7 @@ func TestPullRequestShowsItsReceipts(t *testing.T) {
 				body = string(e.Intent)
 			}
 		}
-		for _, want := range []string{"For #1.", "`make test` passed", "by host (host) at ", c.Revision.SHA, c.Revision.DiffDigest, "nod:task:" + c.Task.ID} {
+		for _, want := range []string{"For #1.", "`make test` (from the configuration of nod) passed", "by host (host) at ", c.Revision.SHA, c.Revision.DiffDigest, "nod:task:" + c.Task.ID} {
 			if !strings.Contains(body, want) {
 				t.Errorf("the pull request does not say %q: %s", want, body)
 			}
