@@ -43,8 +43,8 @@ type Subject struct {
 // Run runs the suite. subject makes a Subject whose agent does what plan says;
 // plans have only say, bash and together steps.
 func Run(t *testing.T, subject func(t *testing.T, plan agenttest.Script) Subject) {
-	declared, seen := agent.Capabilities{}, agent.Capabilities{}
-	for _, c := range []struct {
+	declared, seen, ran := agent.Capabilities{}, agent.Capabilities{}, 0
+	cases := []struct {
 		name string
 		plan agenttest.Script
 		test func(t *testing.T, s Subject)
@@ -66,8 +66,10 @@ func Run(t *testing.T, subject func(t *testing.T, plan agenttest.Script) Subject
 		{"AQuestionComesWithItsOptions", bash("true"), questions},
 		{"NothingStartsWithoutAnApprover", bash("true"), noApprover},
 		{"AMessageAfterTheEndIsRefused", bash("true"), afterTheEnd},
-	} {
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			ran++
 			s := subject(t, c.plan)
 			s.seen, declared = &seen, s.Adapter.Capabilities()
 			c.test(t, s)
@@ -77,7 +79,7 @@ func Run(t *testing.T, subject func(t *testing.T, plan agenttest.Script) Subject
 	// goes around it would be dead. Login and quota need a real model's answer; package
 	// scenarios proves those.
 	seen.Auth, seen.Quota = declared.Auth, declared.Quota
-	if !t.Failed() && !reflect.DeepEqual(seen, declared) {
+	if ran == len(cases) && !t.Failed() && !reflect.DeepEqual(seen, declared) {
 		t.Errorf("declared %+v\nwhat was seen %+v", declared, seen)
 	}
 }
