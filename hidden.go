@@ -133,7 +133,7 @@ func hiddenAt(text string, i int) int {
 		}
 		return len(rest) // never closed: hidden to the end
 	case len(rest) > 8 && strings.EqualFold(rest[:8], "<details"):
-		if end := strings.Index(strings.ToLower(rest), "</details>"); end >= 0 {
+		if end := indexFold(rest, "</details>"); end >= 0 {
 			return end + len("</details>")
 		}
 		return len(rest)
@@ -155,6 +155,17 @@ func hiddenAt(text string, i int) int {
 		}
 	}
 	return 0
+}
+
+// indexFold is strings.Index without regard to the case of ASCII letters. Lowering the
+// whole text first would move the places in it: some letters have another length then.
+func indexFold(s, ascii string) int {
+	for i := 0; i+len(ascii) <= len(s); i++ {
+		if s[i] == ascii[0] && strings.EqualFold(s[i:i+len(ascii)], ascii) {
+			return i
+		}
+	}
+	return -1
 }
 
 // hiddenEntity returns the length of an entity that spells a character nobody sees.

@@ -410,3 +410,59 @@ func TestR34ClosedIssueCancelsAlsoWhileNodIsDown(t *testing.T) {
 		})
 	}
 }
+
+// R18: what the App may not do is refused with the name of what it lacks; granted, it
+// works without a restart.
+func TestR18PermissionGrantedLaterNeedsNoRestart(t *testing.T) {
+	t.Parallel()
+	r := newReplay(t)
+	r.ok(r.sim.Grant("ada", map[string]string{"metadata": "read", "contents": "write", "pull_requests": "write", "checks": "write"}))
+	r.serve(webhook)
+	n := r.newIssue("ada")
+	r.ok(r.sim.Label("ada", full, n, "nod"))
+	r.settled()
+	if note := r.note(); r.tasks()[n] != 0 || !strings.Contains(note, "lacks issues: read") {
+		t.Errorf("tasks %v, note %q", r.tasks(), note)
+	}
+	r.ok(r.sim.Grant("ada", map[string]string{"metadata": "read", "contents": "write", "pull_requests": "write", "checks": "write", "issues": "write"}))
+	r.later()
+	r.ok(r.sim.Unlabel("ada", full, n, "nod"))
+	r.ok(r.sim.Label("ada", full, n, "nod"))
+	r.begins(n)
+}
+
+// note is what the newest delivery that was given up says.
+func (r *replay) note() string {
+	r.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(r.dir, "nod.db")+"?mode=ro")
+	r.ok(err)
+	defer db.Close()
+	var note string
+	r.ok(db.QueryRowContext(r.t.Context(), `SELECT note FROM deliveries WHERE state = 'dead' ORDER BY id DESC LIMIT 1`).Scan(&note))
+	return note
+}
+
+// R19: while a task waits, every token dies and the App is reinstalled, which gives the
+// installation another id. The answer still starts the work, and another label too.
+func TestR19ReinstalledAppGoesOnWithoutARestart(t *testing.T) {
+	t.Parallel()
+	r := newReplay(t)
+	r.serve(webhook)
+	n := r.newIssue("eve")
+	r.ok(r.sim.Label("ada", full, n, "nod"))
+	d := r.asks(n)
+	before := r.installation()
+	now, err := r.sim.Reinstall("ada")
+	r.ok(err)
+	r.settled()
+	_, err = r.store.RecordAnswer(t.Context(), nod.Answer{Decision: d.ID, Answer: nod.Allow, By: nod.Actor{Kind: nod.ActorHost}})
+	r.ok(err)
+	r.begins(n)
+	other := r.newIssue("ada")
+	r.ok(r.sim.Label("ada", full, other, "nod"))
+	r.begins(other)
+	r.eventually("the status comment", func() bool { return strings.Contains(r.own(other), "at work") && strings.Contains(r.own(n), "at work") })
+	if before == now {
+		t.Error("the installation kept its id")
+	}
+}

@@ -137,14 +137,3 @@ func TestPollerKnowsWhatTheStoreHas(t *testing.T) {
 		t.Fatalf("stored %d, fetched %v, %v", n, h.fetched, err)
 	}
 }
-
-// Durable: each iteration waits for the disk.
-func BenchmarkAcceptDurably(b *testing.B) {
-	body := payload(b, "issues.labeled")
-	rc, _, _ := receiver(b, func(c *webhooks.Config) { c.Accept, c.Log, c.Now = open(b), slog.New(slog.DiscardHandler), time.Now })
-	for i := 0; b.Loop(); i++ {
-		if w := send(rc, delivery(id(i), "issues", body)); w.Code >= 300 {
-			b.Fatal(w.Code)
-		}
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
@@ -41,6 +42,7 @@ type Config struct {
 	// PushWorkflows lets Remote ask for the permission to push workflow files, which
 	// the App must have been granted.
 	PushWorkflows bool
+	TierLife      time.Duration     // how long a tier that GitHub told counts; 0: 30 s, negative: not at all
 	HTTP          http.RoundTripper // nil: a transport of its own
 	Log           *slog.Logger      // nil: nothing is logged
 	Now           func() time.Time  // nil: the system clock
@@ -60,9 +62,13 @@ type Client struct {
 	plain     http.RoundTripper // for what is fetched elsewhere, with nothing that authenticates
 	log       *slog.Logger
 	now       func() time.Time
-	app       *gh.Client // as the App itself
+	app       *gh.Client   // as the App itself
+	skew      atomic.Int64 // how far this machine's clock was ahead of GitHub's in the last answer, as a time.Duration
+
+	tierLife time.Duration
 
 	mu       sync.Mutex // guards what follows
+	tiers    map[string]*tierKnown
 	reaches  map[reach]*access
 	live     map[string]time.Time // every token that may still be alive, and until when
 	moved    map[int64]int64      // installation id to the one that replaced it
@@ -72,7 +78,7 @@ type Client struct {
 // New checks c and makes a Client. It talks to nobody yet.
 func New(c Config) (*Client, error) {
 	cl := &Client{host: orElse(c.Host, "github.com"), appID: c.AppID, owners: c.Owners, trigger: c.TriggerLabel, log: c.Log, now: c.Now,
-		reaches: map[reach]*access{}, live: map[string]time.Time{}, moved: map[int64]int64{}, workflows: c.PushWorkflows}
+		tierLife: tierLife, reaches: map[reach]*access{}, live: map[string]time.Time{}, moved: map[int64]int64{}, workflows: c.PushWorkflows}
 	var err error
 	if cl.api, err = root(orElse(c.APIURL, "https://api.github.com/")); err != nil {
 		return nil, err
@@ -92,6 +98,9 @@ func New(c Config) (*Client, error) {
 	if cl.now == nil {
 		cl.now = time.Now
 	}
+	if c.TierLife != 0 {
+		cl.tierLife = c.TierLife
+	}
 	inner := c.HTTP
 	if inner == nil {
 		inner = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8,
@@ -99,7 +108,7 @@ func New(c Config) (*Client, error) {
 			DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
 	}
 	cl.plain = inner
-	cl.base = &guard{scheme: cl.api.Scheme, host: cl.api.Host, next: inner}
+	cl.base = &guard{measure: cl.measure, scheme: cl.api.Scheme, host: cl.api.Host, next: inner}
 	cl.app = cl.speak(ghinstallation.NewAppsTransportFromPrivateKey(cl.base, cl.appID, cl.key))
 	return cl, nil
 }
@@ -153,6 +162,7 @@ func (c *Client) speak(rt http.RoundTripper) *gh.Client {
 // guard lets requests through to the configured API only, whatever a redirect or a
 // Link header says, and caps what is read of an answer.
 type guard struct {
+	measure      func(date string) // of each answer
 	scheme, host string
 	next         http.RoundTripper
 }
@@ -170,8 +180,22 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.measure(res.Header.Get("Date"))
 	res.Body = &capped{res.Body, maxAnswer}
 	return res, nil
+}
+
+// measure compares the clock with the date of an answer, and says so once when they
+// have come apart.
+func (c *Client) measure(date string) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	skew := c.now().Sub(at).Truncate(time.Second)
+	if was := time.Duration(c.skew.Swap(int64(skew))); skew.Abs() > maxSkew && was.Abs() <= maxSkew {
+		c.log.Warn("the clock is not GitHub's", "ahead_s", int64(skew/time.Second))
+	}
 }
 
 type capped struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -62,6 +63,11 @@ func (c *Client) fault(act string, err error) error {
 		return c.status(act, answer.Response, answer.Message+" "+detail(answer), err)
 	case errors.As(err, &mint) && mint.Response != nil:
 		if mint.Response.StatusCode == http.StatusUnprocessableEntity {
+			var lack *lacking
+			if errors.As(err, &lack) {
+				return &nod.Error{Code: nod.Forbidden, Msg: "GitHub did not let nod " + act + ": the App's installation lacks " + lack.what,
+					Hint: "accept it at " + lack.page, Err: err}
+			}
 			return &nod.Error{Code: nod.Forbidden, Msg: "GitHub did not let nod " + act + ": the App's installation lacks a permission or the repository",
 				Hint: "open the App's installation on GitHub, accept its permissions and add the repository", Err: err}
 		}
@@ -80,7 +86,7 @@ func (c *Client) status(act string, res *http.Response, said string, err error) 
 		return limited(err, c.retryAfter(res.Header))
 	case code == http.StatusUnauthorized:
 		return &nod.Error{Code: nod.Unauthenticated, Msg: msg + ": it does not accept the App's key or token",
-			Hint: "check app_id, the private key and the clock", Err: err}
+			Hint: c.mistrusted(), Err: err}
 	case code == http.StatusForbidden, code == http.StatusUnavailableForLegalReasons:
 		return &nod.Error{Code: nod.Forbidden, Msg: msg + ": not permitted", Hint: "check the App's permissions and whether it is suspended", Err: err}
 	case code == http.StatusNotFound, code == http.StatusGone:
@@ -93,6 +99,14 @@ func (c *Client) status(act string, res *http.Response, said string, err error) 
 		return nod.E(nod.Unavailable, "GitHub answered "+strconv.Itoa(code), err)
 	}
 	return nod.E(nod.Internal, msg, err)
+}
+
+// mistrusted is what to look at when GitHub does not take the App's key.
+func (c *Client) mistrusted() string {
+	if skew := time.Duration(c.skew.Load()); skew.Abs() > maxSkew {
+		return fmt.Sprintf("this machine's clock is %s off GitHub's, which does not take keys then: set it by NTP", skew)
+	}
+	return "check app_id and the private key"
 }
 
 func limited(err error, after time.Duration) error {

@@ -71,7 +71,7 @@ func newWorld(t *testing.T, change ...func(*github.Config)) *world {
 		Issue: n, Branch: "nod/1-total", BaseRef: "main"}
 	app := w.sim.App()
 	c := github.Config{APIURL: w.base + "/api/v3/", WebURL: w.base, AppID: app.ID, PrivateKey: app.PEM,
-		Owners: []int64{w.users["ada"].ID}, TriggerLabel: trigger, HTTP: openapitest.Watch(t, closedWorld(t), w.base)}
+		Owners: []int64{w.users["ada"].ID}, TriggerLabel: trigger, TierLife: -1, HTTP: openapitest.Watch(t, closedWorld(t), w.base)}
 	for _, f := range change {
 		f(&c)
 	}

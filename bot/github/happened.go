@@ -42,7 +42,8 @@ type look struct {
 
 // Happened lists what happened in repo since mark, oldest first, in the words of the
 // webhooks that tell of it, and the mark of the next look: labels set and removed,
-// issues and pull requests closed, comments written. An empty mark begins now.
+// issues and pull requests closed, comments written, and of nod's open pull requests
+// the reviews and the checks that ended. An empty mark begins now.
 // Things that an earlier look told may be told again, under the same key. It asks with
 // the ETags of the last look. Comments that were edited before they were seen are left
 // out: an edit is never a command.
@@ -63,7 +64,7 @@ func (c *Client) Happened(ctx context.Context, repo nod.Repo, mark string) (list
 	if l.issues, err = c.reader(reachOf(id, repo, permIssue)); err != nil {
 		return nil, "", c.fault(act, err)
 	}
-	for _, read := range []func() error{l.events, l.comments} {
+	for _, read := range []func() error{l.events, l.comments, l.pulls} {
 		if err := read(); err != nil {
 			return nil, "", c.fault(act, err)
 		}
@@ -172,7 +173,7 @@ func (l *look) occurred(all []*gh.IssueEvent) error {
 // pullClosed reads what an event does not say of a pull request: its branch, and
 // whether it was merged. One that is open again is left alone.
 func (l *look) pullClosed(key string, at time.Time, e *gh.IssueEvent) error {
-	client, err := l.reader(reachOf(l.installation.GetID(), l.repo, permRead))
+	client, err := l.reader(reachOf(l.installation.GetID(), l.repo, permPulls))
 	if err != nil {
 		return err
 	}
@@ -213,6 +214,80 @@ func (l *look) comments() error {
 		}
 		if page = res.NextPage; page > maxHappenedPages { // the next look goes on there
 			l.newest = some[len(some)-1].GetUpdatedAt().UTC()
+		}
+	}
+	return nil
+}
+
+// pulls reads the reviews and the checks of nod's own open pull requests: those whose
+// branch is under nod/ in the repository itself. A comment on a line belongs to a review.
+func (l *look) pulls() error {
+	client, err := l.reader(reachOf(l.installation.GetID(), l.repo, permPulls))
+	if err != nil {
+		return err
+	}
+	open, _, err := pages(maxHappenedPages*perPage, func(page int) ([]*gh.PullRequest, *gh.Response, error) {
+		return client.PullRequests.List(l.ctx, l.repo.Owner, l.repo.Name, &gh.PullRequestListOptions{State: "open", ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
+	})
+	if err != nil {
+		return err
+	}
+	for _, pull := range open {
+		head, base := pull.GetHead(), pull.GetBase().GetRepo()
+		if !strings.HasPrefix(strings.ToLower(head.GetRef()), "nod/") || base.GetID() == 0 || head.GetRepo().GetID() != base.GetID() {
+			continue
+		}
+		reviews, _, err := pages(maxHappenedPages*perPage, func(page int) ([]*gh.PullRequestReview, *gh.Response, error) {
+			return client.PullRequests.ListReviews(l.ctx, l.repo.Owner, l.repo.Name, pull.GetNumber(), &gh.ListOptions{Page: page, PerPage: perPage})
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range reviews {
+			if r.SubmittedAt == nil { // still being written
+				continue
+			}
+			if err := l.tell("review/"+strconv.FormatInt(r.GetID(), 10), "pull_request_review", r.GetSubmittedAt().Time, gh.PullRequestReviewEvent{
+				Action: gh.String("submitted"), Review: r, PullRequest: pull, Repo: base, Sender: r.User, Installation: l.installation}); err != nil {
+				return err
+			}
+		}
+		if err := l.suites(head.GetSHA()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suites reads the check suites of a commit that have ended. An App that may not read
+// checks hears of none.
+func (l *look) suites(sha string) error {
+	client, err := l.reader(reachOf(l.installation.GetID(), l.repo, permChecks))
+	if err != nil {
+		return err
+	}
+	all, _, err := pages(maxHappenedPages*perPage, func(page int) ([]*gh.CheckSuite, *gh.Response, error) {
+		some, res, err := client.Checks.ListCheckSuitesForRef(l.ctx, l.repo.Owner, l.repo.Name, sha, &gh.ListCheckSuiteOptions{ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
+		if err != nil {
+			return nil, res, err
+		}
+		return some.CheckSuites, res, nil
+	})
+	if err = l.fault("read checks of "+l.repo.String(), err); err != nil {
+		if nod.CodeOf(err) == nod.Forbidden {
+			l.log.Debug("checks cannot be read", "repo", l.repo.String(), "err", err)
+			return nil
+		}
+		return err
+	}
+	for _, k := range all {
+		if k.GetStatus() != "completed" {
+			continue
+		}
+		at := k.GetUpdatedAt()
+		key := fmt.Sprintf("suite/%d/%s", k.GetID(), at.UTC().Format(time.RFC3339))
+		if err := l.tell(key, "check_suite", at.Time, gh.CheckSuiteEvent{Action: gh.String("completed"), CheckSuite: k, Repo: l.repository(), Installation: l.installation}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -72,6 +72,43 @@ func TestWhatHappenedIsToldInTheWordsOfWebhooks(t *testing.T) {
 	}
 }
 
+// Reviews and checks of nod's own pull requests are told, those of others are not.
+func TestReviewsAndChecksOfOwnPullRequestsAreTold(t *testing.T) {
+	w := newWorld(t)
+	_, mark := w.happened("")
+	sha := w.branch()
+	var pull nod.PullRequest
+	w.perform(w.client.OpenPulls(), w.effect(nod.EffectOpenPR, nod.OpenPullRequest{Title: "fix: total", Body: "text", Head: w.task.Branch, Base: "main", SHA: sha}), &pull)
+	text := "x"
+	other, err := w.sim.Commit("wil", full, "someone-else", "feat: x\n", map[string]*string{"x": &text})
+	w.ok(err)
+	foreign := w.task
+	foreign.Branch = "someone-else"
+	w.perform(w.client.OpenPulls(), w.effect(nod.EffectOpenPR, nod.OpenPullRequest{Title: "feat: x", Body: "text", Head: "someone-else", Base: "main", SHA: other}), &nod.PullRequest{})
+	_, err = w.sim.SubmitReview("wil", full, pull.Number, "CHANGES_REQUESTED", "add a test", githubsim.LineComment{Path: "fix.txt", Line: 1, Body: "here"})
+	w.ok(err)
+	_, err = w.sim.SubmitReview("wil", full, pull.Number+1, "CHANGES_REQUESTED", "no")
+	w.ok(err)
+	w.ok(w.sim.CompleteSuite("wil", full, w.task.Branch, sha, "github-actions", "failure", githubsim.CheckResult{Name: "test", Conclusion: "failure"}))
+	list, next := w.happened(mark)
+	var got []string
+	for _, one := range w.told(list) {
+		if strings.HasPrefix(one, "pull_request_review") || strings.HasPrefix(one, "check_suite") {
+			got = append(got, one)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"check_suite.completed 0 ghost " + w.task.Branch, "pull_request_review.submitted 2 wil add a test" + w.task.Branch}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	w.ok(w.sim.Grant("ada", map[string]string{"metadata": "read", "issues": "read", "pull_requests": "read"}))
+	w.sim.ExpireTokens()
+	if list, _, err := w.client.Happened(t.Context(), w.repo(), next); err != nil || len(list) == 0 {
+		t.Errorf("without the permission to read checks: %d, %v", len(list), err)
+	}
+}
+
 // What did not change is asked for with its ETag, and costs nothing of the limit.
 func TestWhatDidNotChangeCostsNothing(t *testing.T) {
 	w := newWorld(t)

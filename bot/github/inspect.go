@@ -78,22 +78,35 @@ func (c *Client) clock(res *gh.Response) Finding {
 	return f
 }
 
-func (c *Client) granted(what string, perms *gh.InstallationPermissions, hint string) Finding {
+// missing lists what perms lack of need, as "name: level", sorted.
+func missing(perms *gh.InstallationPermissions, need map[string]string) ([]string, error) {
 	have := map[string]string{}
-	if raw, err := json.Marshal(perms); err != nil || json.Unmarshal(raw, &have) != nil {
-		return Finding{What: what, Detail: "GitHub's answer cannot be read"}
+	raw, err := json.Marshal(perms)
+	if err == nil {
+		err = json.Unmarshal(raw, &have)
 	}
-	var missing []string
+	if err != nil {
+		return nil, err
+	}
+	var lacks []string
 	rank := []string{"", "read", "write", "admin"}
-	for name, level := range c.Needed() {
+	for name, level := range need {
 		if slices.Index(rank, have[name]) < slices.Index(rank, level) {
-			missing = append(missing, name+": "+level)
+			lacks = append(lacks, name+": "+level)
 		}
+	}
+	slices.Sort(lacks)
+	return lacks, nil
+}
+
+func (c *Client) granted(what string, perms *gh.InstallationPermissions, hint string) Finding {
+	missing, err := missing(perms, c.Needed())
+	if err != nil {
+		return Finding{What: what, Detail: "GitHub's answer cannot be read"}
 	}
 	if len(missing) == 0 {
 		return Finding{What: what, OK: true, Detail: "all that is needed"}
 	}
-	slices.Sort(missing)
 	return Finding{What: what, Detail: "lacks " + strings.Join(missing, ", "), Hint: hint}
 }
 

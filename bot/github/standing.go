@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"nod"
 )
@@ -13,7 +15,8 @@ import (
 // Standing resolves a's tier in repo. It never fails: what cannot be resolved is an
 // outsider, with the reason. Only GitHub's collaborator permission decides, and only
 // when it speaks of the same numeric account; author associations, login suffixes
-// and role names that GitHub does not define are not evidence.
+// and role names that GitHub does not define are not evidence. What GitHub told counts
+// for half a minute; a failure is asked about again at once.
 func (c *Client) Standing(ctx context.Context, installation int64, repo nod.Repo, a nod.Actor) nod.Standing {
 	out := func(tier nod.Tier, reason string) nod.Standing {
 		return nod.Standing{Actor: a, Tier: tier, Reason: reason}
@@ -30,14 +33,65 @@ func (c *Client) Standing(ctx context.Context, installation int64, repo nod.Repo
 	case slices.Contains(c.owners, a.ID):
 		return out(nod.Owner, "listed as an owner in the configuration")
 	}
+	k := c.tierKnown(repo.Key() + "/" + a.Key() + "/" + a.Login)
+	k.Lock() // who asks meanwhile gets the same answer
+	defer k.Unlock()
+	if now := c.now(); now.Before(k.until) {
+		return k.standing
+	}
+	standing, sure := c.askTier(ctx, installation, repo, a)
+	if sure {
+		k.standing, k.until = standing, c.now().Add(c.tierLife)
+	}
+	return standing
+}
+
+const (
+	// tierLife is how long a tier that GitHub told counts. Someone who loses a
+	// permission may act on it for that long.
+	tierLife = 30 * time.Second
+	// maxTiers is how many tiers are kept; when there are more, all are forgotten.
+	maxTiers = 1024
+)
+
+// tierKnown is a tier and how long it counts, behind a mutex that whoever asks GitHub
+// for it holds.
+type tierKnown struct {
+	sync.Mutex
+	standing nod.Standing
+	until    time.Time
+}
+
+func (c *Client) tierKnown(key string) *tierKnown {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.tiers[key]
+	if k == nil {
+		if c.tiers == nil || len(c.tiers) >= maxTiers {
+			c.tiers = map[string]*tierKnown{}
+		}
+		k = &tierKnown{}
+		c.tiers[key] = k
+	}
+	return k
+}
+
+// askTier asks GitHub. sure is false where another answer may come in a moment.
+func (c *Client) askTier(ctx context.Context, installation int64, repo nod.Repo, a nod.Actor) (s nod.Standing, sure bool) {
+	out := func(tier nod.Tier, reason string) (nod.Standing, bool) {
+		return nod.Standing{Actor: a, Tier: tier, Reason: reason}, true
+	}
+	unsure := func(reason string) (nod.Standing, bool) {
+		return nod.Standing{Actor: a, Tier: nod.Outsider, Reason: reason}, false
+	}
 	client, err := c.in(ctx, installation, repo, permMeta)
 	if err != nil {
-		return out(nod.Outsider, "GitHub could not be asked: "+nod.PublicMessage(err))
+		return unsure("GitHub could not be asked: " + nod.PublicMessage(err))
 	}
 	if a.Login == "" {
 		u, _, err := client.Users.GetByID(ctx, a.ID)
 		if err != nil {
-			return out(nod.Outsider, unresolved(c.fault("read an account", err)))
+			return unsure(unresolved(c.fault("read an account", err)))
 		}
 		a.Login = u.GetLogin()
 	}
@@ -47,9 +101,9 @@ func (c *Client) Standing(ctx context.Context, installation int64, repo nod.Repo
 	level, _, err := client.Repositories.GetPermissionLevel(ctx, repo.Owner, repo.Name, a.Login)
 	if err != nil {
 		if statusOf(err) == http.StatusNotFound {
-			return out(nod.Outsider, "GitHub knows no permission of this account here (404)")
+			return unsure("GitHub knows no permission of this account here (404)")
 		}
-		return out(nod.Outsider, unresolved(c.fault("read a permission", err)))
+		return unsure(unresolved(c.fault("read a permission", err)))
 	}
 	u := level.GetUser()
 	if u.GetID() != a.ID {

@@ -125,6 +125,9 @@ func (c *Client) token(ctx context.Context, r reach) (string, error) {
 		return token, nil
 	}
 	status := closeMint(err)
+	if status == http.StatusUnprocessableEntity && r.name != "" {
+		return "", c.lacks(ctx, r, err)
+	}
 	if status != http.StatusNotFound || r.name == "" {
 		return "", err
 	}
@@ -143,6 +146,32 @@ func (c *Client) token(ctx context.Context, r reach) (string, error) {
 		closeMint(err)
 	}
 	return token, err
+}
+
+// lacking is a mint that GitHub refused, with what the installation was not granted.
+type lacking struct {
+	what, page string
+	err        error
+}
+
+func (l *lacking) Error() string { return l.err.Error() }
+func (l *lacking) Unwrap() error { return l.err }
+
+// lacks compares what was asked for with what the installation was granted. Where
+// nothing is missing, the refusal stays as it is.
+func (c *Client) lacks(ctx context.Context, r reach, refusal error) error {
+	in, _, err := c.app.Apps.FindRepositoryInstallation(ctx, r.owner, r.name)
+	if err != nil {
+		return refusal
+	}
+	var asked map[string]string
+	if err := json.Unmarshal([]byte(r.perms), &asked); err != nil {
+		return refusal
+	}
+	if lacks, err := missing(in.GetPermissions(), asked); err == nil && len(lacks) > 0 {
+		return &lacking{strings.Join(lacks, ", "), in.GetHTMLURL(), refusal}
+	}
+	return refusal
 }
 
 // closeMint closes the answer that a failed mint leaves open, and returns its

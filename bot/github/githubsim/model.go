@@ -63,6 +63,7 @@ type repo struct {
 	rules   []string          // kinds
 	checks  []*checkRun       // oldest first
 	hooks   []repoHook
+	suites  []*checkSuite
 }
 
 func (r *repo) full() string { return r.owner.login + "/" + r.name }

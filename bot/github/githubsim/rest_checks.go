@@ -19,6 +19,40 @@ type checkRun struct {
 	started, completed                       time.Time
 }
 
+// checkSuite is a completed suite of checks by another App.
+type checkSuite struct {
+	id                      int64
+	app                     checkApp
+	branch, sha, conclusion string
+	runs                    int
+	at                      time.Time
+}
+
+func (s *Server) suiteJSON(r *repo, k *checkSuite) obj {
+	api := fmt.Sprintf("%s/check-suites/%d", s.repoURL(r), k.id)
+	return obj{"id": k.id, "node_id": nodeID("CS", k.id), "head_branch": k.branch, "head_sha": k.sha, "status": "completed", "conclusion": k.conclusion,
+		"app": s.checkAppJSON(k.app), "pull_requests": []obj{}, "before": zeroSHA, "after": k.sha, "url": api, "created_at": when(k.at), "updated_at": when(k.at)}
+}
+
+// listSuites lists the suites of a commit, newest first, with what a webhook leaves out.
+func listSuites(c *call) (int, any, error) {
+	tip, err := c.commit(c.repo, c.r.PathValue("sha"))
+	if err != nil {
+		return 0, nil, errNotFound
+	}
+	out := []obj{}
+	for _, k := range slices.Backward(c.repo.suites) {
+		if k.sha != tip.sha {
+			continue
+		}
+		one := c.suiteJSON(c.repo, k)
+		one["repository"], one["head_commit"] = c.repoJSON(c.repo), c.pushCommit(c.repo, tip)
+		one["latest_check_runs_count"], one["check_runs_url"] = k.runs, fmt.Sprintf("%s/check-suites/%d/check-runs", c.repoURL(c.repo), k.id)
+		out = append(out, one)
+	}
+	return http.StatusOK, obj{"total_count": len(out), "check_suites": paginate(c, out)}, nil
+}
+
 // checkApp is an App that runs checks.
 type checkApp struct {
 	id   int64
@@ -43,9 +77,9 @@ func (s *Server) CompleteSuite(by, full, branch, sha, app, conclusion string, ch
 			r.checks = append(r.checks, &checkRun{id: s.id(), suite: suite, app: as, name: c.Name, sha: sha, status: "completed", conclusion: c.Conclusion,
 				title: c.Title, summary: c.Summary, log: c.Log, started: s.stamp(), completed: s.stamp()})
 		}
-		s.emit(r, u, "check_suite", "completed", obj{"check_suite": obj{"id": suite, "node_id": nodeID("CS", suite), "head_branch": branch, "head_sha": sha,
-			"status": "completed", "conclusion": conclusion, "app": s.checkAppJSON(as), "pull_requests": []obj{}, "before": zeroSHA, "after": sha,
-			"url": fmt.Sprintf("%s/check-suites/%d", s.repoURL(r), suite), "created_at": when(s.stamp()), "updated_at": when(s.stamp())}})
+		k := &checkSuite{id: suite, app: as, branch: branch, sha: sha, conclusion: conclusion, runs: len(checks), at: s.stamp()}
+		r.suites = append(r.suites, k)
+		s.emit(r, u, "check_suite", "completed", obj{"check_suite": s.suiteJSON(r, k)})
 		return nil
 	})
 }

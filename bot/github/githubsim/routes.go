@@ -317,6 +317,7 @@ func (s *Server) apiMux() http.Handler {
 	at("GET /repos/{owner}/{repo}/pulls/{number}/reviews/{id}/comments", readPull, listReviewComments)
 	readCheck, writeCheck := need{name: "checks", level: "read"}, need{name: "checks", level: "write"}
 	at("GET /repos/{owner}/{repo}/commits/{sha}/check-runs", readCheck, listChecks)
+	at("GET /repos/{owner}/{repo}/commits/{sha}/check-suites", readCheck, listSuites)
 	at("POST /repos/{owner}/{repo}/check-runs", writeCheck, createCheck)
 	at("PATCH /repos/{owner}/{repo}/check-runs/{id}", writeCheck, updateCheck)
 	at("GET /repos/{owner}/{repo}/actions/jobs/{id}/logs", need{name: "actions", level: "read"}, jobLog)

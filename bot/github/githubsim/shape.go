@@ -71,8 +71,13 @@ func (s *Server) labelsJSON(r *repo, ls []*label) []obj {
 // association is deliberately the least that GitHub ever says of somebody: it is
 // known to be wrong about members, and nobody may decide by it.
 func association(r *repo, u *user) string {
-	if u == r.owner {
+	switch {
+	case u == nil:
+		return "NONE"
+	case u == r.owner:
 		return "OWNER"
+	case r.roles[u.id].level() > 0: // a member, whatever they may do
+		return "CONTRIBUTOR"
 	}
 	return "NONE"
 }
