@@ -91,11 +91,13 @@ type Bot struct {
 	log     *slog.Logger
 	arrived chan struct{} // rung when a delivery may be due
 	decided chan struct{} // rung when an effect may be due
+	resweep chan struct{} // rung when labels should be looked at now
 
 	pace     pace
 	life     context.Context // of the current Run; what outlives a request descends from it
 	starts   keyed           // by issue
 	mu       sync.Mutex
+	away     map[string]bool // keys of repositories that the App was taken from
 	tasks    map[string]bool // tasks that have a conductor goroutine
 	sessions map[string]nod.AgentSession
 	slow     time.Time // nothing is written to GitHub before
@@ -147,7 +149,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, time.Duration) {}
 	}
-	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1),
+	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
 		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}}, nil
 }
 

@@ -107,7 +107,11 @@ func (b *Bot) handle(ctx context.Context, d *nod.Delivery) (note string, err err
 	}
 	if o.Kind == nod.InstallationChanged {
 		e := nod.NewEvent(nod.SupervisorStream, nod.Audit, nod.EventInstallation, o.Sender, o)
-		return "", b.Ledger.Apply(ctx, finish(&nod.Change{By: o.Sender, Events: []*nod.Event{&e}}, &receipt{delivery: d}))
+		if err := b.Ledger.Apply(ctx, finish(&nod.Change{By: o.Sender, Events: []*nod.Event{&e}}, &receipt{delivery: d})); err != nil {
+			return "", err
+		}
+		b.installed(*o)
+		return "", nil
 	}
 	set, ok := b.repo(o.Repo)
 	if !ok {
@@ -138,6 +142,35 @@ func (b *Bot) handle(ctx context.Context, d *nod.Delivery) (note string, err err
 		return b.command(ctx, set, *o, d)
 	}
 	return "", nod.E(nod.Internal, fmt.Sprintf("occurrence %q has no handler", o.Kind), nil)
+}
+
+// installed keeps the set of repositories that the App reaches. One that was taken away
+// is left alone by the sweep until it comes back; one that came is swept at once, for
+// the labels that it carries already.
+func (b *Bot) installed(o nod.Occurrence) {
+	b.mu.Lock()
+	for _, r := range o.Removed {
+		b.away[r.Key()] = true
+	}
+	for _, r := range o.Repos {
+		delete(b.away, r.Key())
+	}
+	b.mu.Unlock()
+	for _, r := range o.Repos {
+		if _, ok := b.repo(r); !ok {
+			b.log.Info("the app was installed for a repository that is not in the configuration", "repo", r.String())
+		}
+	}
+	if len(o.Repos) > 0 {
+		ring(b.resweep)
+	}
+}
+
+// reached reports whether the App reaches a repository, as far as it was told.
+func (b *Bot) reached(r nod.Repo) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.away[r.Key()]
 }
 
 // withdraw cancels the task if it is in one of states.

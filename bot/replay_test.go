@@ -466,3 +466,22 @@ func TestR19ReinstalledAppGoesOnWithoutARestart(t *testing.T) {
 		t.Error("the installation kept its id")
 	}
 }
+
+// The App is taken from the repositories and given back: nobody asks about them in
+// between, and a label that was set meanwhile starts when they are back.
+func TestInstallationEventsKeepTheSetOfRepositories(t *testing.T) {
+	t.Parallel()
+	r := newReplay(t)
+	r.serve(webhook)
+	r.settled()
+	r.ok(r.sim.Uninstall("ada"))
+	r.settled()
+	n := r.newIssue("ada")
+	r.ok(r.sim.Label("ada", full, n, "nod"))
+	r.settled()
+	if got := r.tasks()[n]; got != 0 {
+		t.Fatalf("%d tasks without an installation", got)
+	}
+	r.ok(r.sim.Install("ada"))
+	r.begins(n)
+}

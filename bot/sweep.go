@@ -94,6 +94,8 @@ func (b *Bot) sweepLoop(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-b.resweep:
+			swept = time.Time{}
 		case <-tick.C:
 		}
 	}
@@ -121,6 +123,9 @@ func (b *Bot) reconcile(ctx context.Context) {
 		}
 	}
 	for _, set := range b.cfg.Repos {
+		if !b.reached(set.Repo) {
+			continue
+		}
 		issues, err := b.GitHub.Labelled(ctx, set.Repo, b.cfg.TriggerLabel)
 		if err != nil {
 			b.log.Warn("list labelled issues", "repo", set.Repo.String(), "err", err)
