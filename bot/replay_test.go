@@ -482,6 +482,7 @@ func TestInstallationEventsKeepTheSetOfRepositories(t *testing.T) {
 	if got := r.tasks()[n]; got != 0 {
 		t.Fatalf("%d tasks without an installation", got)
 	}
-	r.ok(r.sim.Install("ada"))
+	_, err := r.sim.Install("ada")
+	r.ok(err)
 	r.begins(n)
 }

@@ -258,8 +258,8 @@ func (r *victim) post(ctx context.Context, guid string, body []byte) error {
 	req.Header = from.Header
 	res, err := r.client.Do(req)
 	if err != nil {
-		select {
-		case <-time.After(5 * time.Millisecond):
+		select { // it is being started anew
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 		}
 		return err

@@ -257,17 +257,6 @@ func (s *Server) Reinstall(login string) (int64, error) {
 	return id, err
 }
 
-// Install puts the App on an account that does not have it.
-func (s *Server) Install(login string) error {
-	return s.withUser(login, func(u *user) error {
-		if s.installationOf(u) != nil {
-			return fmt.Errorf("githubsim: the App is installed for %s already", login)
-		}
-		s.install(u)
-		return nil
-	})
-}
-
 // Uninstall removes the App from an account.
 func (s *Server) Uninstall(login string) error {
 	return s.withUser(login, func(u *user) error {
