@@ -21,6 +21,9 @@ func (b *Bot) actLoop(ctx context.Context) {
 		}
 		for _, a := range wanted {
 			state, note := b.act(ctx, a)
+			if state == nod.ActWanted {
+				continue
+			}
 			if err := b.Acts.FinishAct(context.WithoutCancel(ctx), a.ID, state, note); err != nil {
 				b.log.Error("finish act", "task", a.Task, "act", string(a.Kind), "err", err)
 			}
@@ -34,17 +37,26 @@ func (b *Bot) actLoop(ctx context.Context) {
 	}
 }
 
-// act does one thing and says how it went.
+// act does one thing and says how it went. What the task's conductor has to do stays
+// wanted.
 func (b *Bot) act(ctx context.Context, a nod.Act) (nod.ActState, string) {
 	c, err := b.Ledger.Case(ctx, a.Task)
 	if err == nil && c.Task.Done() {
 		return nod.ActRefused, "the task is " + string(c.Task.State)
 	}
 	note := ""
-	if err == nil && a.Kind == nod.ActSay {
+	switch {
+	case err != nil:
+	case a.Kind == nod.ActSay:
 		note, err = b.pass(ctx, a)
-	} else if err == nil {
+	case a.Kind == nod.ActPause:
+		note, err = "paused", b.pauseRun(ctx, a)
+	case a.Kind == nod.ActResume:
+		return b.refuseResume(ctx, a)
+	case a.Kind == nod.ActCancel:
 		note, err = "cancelled", b.giveUp(ctx, c, strings.TrimSuffix("cancelled by "+a.By.Show()+": "+a.Words, ": "))
+	default:
+		err = nod.E(nod.Unsupported, "nobody knows how to do this", nil)
 	}
 	if err != nil {
 		b.log.Warn("act", "task", a.Task, "act", string(a.Kind), "err", err)

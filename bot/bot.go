@@ -96,11 +96,13 @@ type Bot struct {
 	pace     pace
 	life     context.Context // of the current Run; what outlives a request descends from it
 	starts   keyed           // by issue
+	resuming sync.Mutex      // from moving a paused run on until its act is finished
 	mu       sync.Mutex
 	away     map[string]bool // keys of repositories that the App was taken from
 	tasks    map[string]bool // tasks that have a conductor goroutine
 	sessions map[string]nod.AgentSession
-	slow     time.Time // nothing is written to GitHub before
+	slow     time.Time       // nothing is written to GitHub before
+	kept     map[string]bool // environments that a pause of this process left running
 	wg       sync.WaitGroup
 }
 
@@ -151,6 +153,8 @@ func New(cfg Config, p Ports) (*Bot, error) {
 	}
 	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
 		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}}, nil
+	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1),
+		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}}, nil
 }
 
 // Run recovers what an earlier process left behind and then works until ctx

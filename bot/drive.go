@@ -76,6 +76,9 @@ func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt st
 	result, err := session.Wait()
 	stop()
 	<-watched
+	if b.isPaused(ctx, task, run) {
+		return nil
+	}
 	switch {
 	case ctx.Err() != nil:
 		return b.endRun(context.WithoutCancel(ctx), task, run, nod.RunInterrupt, ctx.Err())
@@ -95,7 +98,7 @@ func mayRun(c nod.Case) error {
 	return c.Environment.Attestation.Holds()
 }
 
-// watch stops the session when its task ends or ctx does.
+// watch stops the session when its task ends, its run is paused or ctx ends.
 func (b *Bot) watch(ctx context.Context, task string, session nod.AgentSession) {
 	var seen int64
 	for ctx.Err() == nil {
@@ -104,7 +107,7 @@ func (b *Bot) watch(ctx context.Context, task string, session nod.AgentSession) 
 			break
 		}
 		seen = last(events, seen)
-		if c, err := b.Ledger.Case(ctx, task); err == nil && c.Task.Done() {
+		if c, err := b.Ledger.Case(ctx, task); err == nil && (c.Task.Done() || c.Run != nil && c.Run.State == nod.RunPaused) {
 			break
 		}
 	}

@@ -103,6 +103,10 @@ func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)
 	}
 	err = b.drive(ctx, ready, set, prompt)
+	if err == nil && ctx.Err() == nil && b.isPaused(ctx, c.Task.ID, c.Run.ID) {
+		b.setKept(c.Environment.ID, true)
+		return nil // a pause never stops an environment
+	}
 	if leave := b.leave(context.WithoutCancel(ctx), c.Task.ID); err == nil {
 		err = leave
 	}
@@ -137,6 +141,9 @@ func (b *Bot) enter(ctx context.Context, c nod.Case, set RepoSettings) (nod.Case
 		if c, err = b.moveEnvironment(ctx, c.Task.ID, nod.EnvironmentProvision, func(e *nod.Environment) { e.BaseSHA = base }); err != nil {
 			return c, err
 		}
+	}
+	if c.Environment.State == nod.EnvironmentRunning && b.setKept(c.Environment.ID, false) {
+		return c, nil
 	}
 	if c.Environment.State == nod.EnvironmentRunning {
 		// Nobody vouches for what still lives in it.

@@ -43,14 +43,15 @@ func (s *Store) Unseen(ctx context.Context) ([]nod.Decision, error) {
 }
 
 // RefuseAnswer records an answer that was turned away before it came as far as
-// RecordAnswer. Nothing in r is proved.
-func (s *Store) RefuseAnswer(ctx context.Context, r Refused) error {
+// RecordAnswer. It came from a session of passkey, which proves nothing: nod itself
+// is the actor of the event.
+func (s *Store) RefuseAnswer(ctx context.Context, decision, answer, passkey string, why *nod.Error) error {
 	return s.write(ctx, func(t *txn) error {
-		d, err := t.decision(r.Decision)
+		d, err := t.decision(decision)
 		if err != nil {
 			return err
 		}
-		r.Answer, r.Why = s.redact.text(r.Answer), s.redact.text(r.Why)
-		return t.audit(d.Task, nod.EventAnswerRefused, nod.Supervisor(), d.CommitSHA, r)
+		return t.audit(d.Task, nod.EventAnswerRefused, nod.Supervisor(), d.CommitSHA,
+			Refused{Decision: d.ID, Answer: s.redact.text(answer), Code: why.Code, Why: s.redact.text(why.Msg), Passkey: passkey})
 	})
 }

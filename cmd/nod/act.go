@@ -18,6 +18,14 @@ func cancelCommand() *cobra.Command {
 	return hostAct("cancel TASK [WHY]", "End a task: its agent is stopped, and nothing more is pushed", nod.ActCancel, cobra.MinimumNArgs(1))
 }
 
+func pauseCommand() *cobra.Command {
+	return hostAct("pause TASK", "End a running agent's process, and keep its session and environment", nod.ActPause, cobra.ExactArgs(1))
+}
+
+func resumeCommand() *cobra.Command {
+	return hostAct("resume TASK [WORDS]", "Let a paused agent go on", nod.ActResume, cobra.MinimumNArgs(1))
+}
+
 // hostAct records what the host wants done; a serving nod does it at once, the next
 // one otherwise.
 func hostAct(use, short string, kind nod.ActKind, args cobra.PositionalArgs) *cobra.Command {

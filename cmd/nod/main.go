@@ -71,7 +71,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), approveCommand(), denyCommand(),
-		answerCommand(), sayCommand(), cancelCommand(), doctorCommand(), policyCommand(), setupCommand(),
+		answerCommand(), sayCommand(), pauseCommand(), resumeCommand(), cancelCommand(), doctorCommand(), policyCommand(), setupCommand(),
 		showCommand(), diffCommand(), bundleCommand(), openCommand())
 	return root
 }

@@ -119,7 +119,7 @@ func assemble(ctx context.Context, p parts) (_ *system, err error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := answer.New(answer.Config{Decisions: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store, Acts: s.store,
+	page, err := answer.New(answer.Config{Decisions: s.store, Witness: s.store, Streams: s.store, Passkeys: s.store, Sessions: s.store, Acts: s.store,
 		PublicURL: c.PublicURL, GitHubURL: c.GitHub.WebURL, Log: p.log})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ func (s *Server) actBegin(w http.ResponseWriter, r *http.Request, by nod.Session
 		Task  string      `json:"task"`
 		Act   nod.ActKind `json:"act"`
 		Words string      `json:"words"`
+		Ahead bool        `json:"ahead"` // nobody has pressed anything yet
 	}
 	if err := decode(w, r, &in); err != nil {
 		return err

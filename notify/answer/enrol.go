@@ -54,6 +54,7 @@ func (s *Server) enrolment(r *http.Request, token string) (nod.Enrolment, error)
 func (s *Server) enrolBegin(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Token string `json:"token"`
+		Ahead bool   `json:"ahead"` // nobody has pressed anything yet
 	}
 	if err := decode(w, r, &in); err != nil {
 		return err

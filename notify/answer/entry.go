@@ -18,6 +18,12 @@ var deeds = map[nod.EffectKind]string{
 	nod.EffectNotify:    "send a push to the phone",
 }
 
+// told are the acts, as what nod is told.
+var told = map[nod.ActKind]string{
+	nod.ActCancel: "is told to cancel the task", nod.ActSay: "is told, for the agent",
+	nod.ActPause: "is told to pause the agent", nod.ActResume: "is told to let the agent go on",
+}
+
 // inWords puts an event whose data are many into a few words. It reports false when it
 // has none for it, or when the data are not what they should be.
 func inWords(e nod.Event) (what, text string, ok bool) {
@@ -56,10 +62,20 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 	case nod.EventActWanted:
 		var a nod.Act
 		ok = read(&a) && a.Kind != ""
-		if a.Kind == nod.ActCancel {
-			return "is told to cancel the task", a.Words, ok
+		if what := told[a.Kind]; what != "" {
+			return what, a.Words, ok
 		}
-		return "is told, for the agent", a.Words, ok
+		return "", "", false
+	case nod.EventDecisionSeen:
+		return "notes that the page was opened", e.By.Show(), e.By.Kind != ""
+	case nod.EventAnswerRefused, nod.EventAnswerRepeated:
+		var r struct{ Answer, Why string }
+		ok = read(&r) && r.Why != ""
+		what = "turns an answer away"
+		if e.Kind == nod.EventAnswerRepeated {
+			what = "takes an answer once more"
+		}
+		return what, r.Answer + ": " + r.Why, ok
 	case nod.EventActFinished:
 		var a nod.Act
 		ok = read(&a) && a.Note != ""

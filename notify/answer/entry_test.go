@@ -48,7 +48,7 @@ func TestNodsOwnActsAreToldInWords(t *testing.T) {
 func TestLinksNeedAWebAddressOfGitHub(t *testing.T) {
 	for _, bad := range []string{"ftp://github.example", "github.example", "https:///x", "javascript:alert(1)", "http://%zz"} {
 		store := newFakeStore(time.Now)
-		if _, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", GitHubURL: bad,
+		if _, err := answer.New(answer.Config{Decisions: store, Witness: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", GitHubURL: bad,
 			Log: slog.New(slog.DiscardHandler)}); nod.CodeOf(err) != nod.Invalid {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -34,12 +34,10 @@ func (s *Server) taskEvents(w http.ResponseWriter, r *http.Request, session nod.
 	if last != "" && (err != nil || after < 0) {
 		return nod.E(nod.Invalid, "the last event id is not a number", err)
 	}
-	select {
-	case s.live <- struct{}{}:
-		defer func() { <-s.live }()
-	default:
+	if !s.live.take(session.TokenDigest) {
 		return nod.E(nod.RateLimited, "too many pages are open", nil)
 	}
+	defer s.live.free(session.TokenDigest)
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)

@@ -132,16 +132,27 @@ func TestClosingTheServerEndsItsStreams(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	cookie := w.cookieOf(w.owner())
+	owner := w.owner()
 	task := w.task("t00000000000000aa", "x").ID
 	say(w, task, "one")
-	for range 32 {
-		_, stream := w.listen("/t/"+task+"/events", cookie, "")
-		next(t, stream)
+	refused := func(why, cookie string) {
+		t.Helper()
+		if resp, _ := w.listen("/t/"+task+"/events", cookie, ""); resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("%s: %s", why, resp.Status)
+		}
 	}
-	if resp, _ := w.listen("/t/"+task+"/events", cookie, ""); resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("one more is %s", resp.Status)
+	var cookie string
+	for range 4 { // sessions
+		w.must(owner.SignIn(t.Context()))
+		cookie = w.cookieOf(owner)
+		for range 8 {
+			_, stream := w.listen("/t/"+task+"/events", cookie, "")
+			next(t, stream)
+		}
+		refused("one more of a session", cookie)
 	}
+	w.must(owner.SignIn(t.Context()))
+	refused("one more of all", w.cookieOf(owner))
 	for _, bad := range []string{"x", "-1"} {
 		if resp, _ := w.listen("/t/"+task+"/events", cookie, bad); resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("id %s is %s", bad, resp.Status)
@@ -163,7 +174,7 @@ func TestTheSessionBoundsTheStream(t *testing.T) {
 func TestAQuietStreamBeatsAndEndsAfterItsLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore(time.Now)
-		s, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", Log: slog.New(slog.DiscardHandler)})
+		s, err := answer.New(answer.Config{Decisions: store, Witness: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://nod.example", Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

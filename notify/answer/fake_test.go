@@ -25,12 +25,15 @@ type fakeStore struct {
 	sessions   map[string]nod.Session
 	answers    []nod.Answer // recorded, as the audit log would keep them
 	writes     int          // everything that changed something
+	seen       []string     // decision and passkey
+	turnedAway []string     // decision, answer and code
+	taps       map[string]bool
 }
 
 func newFakeStore(now func() time.Time) *fakeStore {
 	return &fakeStore{now: now, decisions: map[string]nod.Decision{}, cases: map[string]nod.Case{}, blobs: map[string][]byte{},
 		committed: make(chan struct{}), passkeys: map[string]nod.Passkey{}, enrolments: map[string]nod.Enrolment{},
-		challenges: map[string]nod.Challenge{}, sessions: map[string]nod.Session{}}
+		challenges: map[string]nod.Challenge{}, sessions: map[string]nod.Session{}, taps: map[string]bool{}}
 }
 
 func missing(what string) error { return nod.E(nod.NotFound, "no such "+what, nil) }
@@ -303,6 +306,36 @@ func (f *fakeStore) RecordAct(_ context.Context, a nod.Act) (nod.Act, error) {
 	_, err := f.consume(a.Challenge, nod.ChallengeAct)
 	a.State = nod.ActWanted
 	return a, err
+}
+
+func (f *fakeStore) See(_ context.Context, decision, passkey string) error {
+	defer f.locked()()
+	f.seen = append(f.seen, decision+" "+passkey)
+	return nil
+}
+
+func (f *fakeStore) RefuseAnswer(_ context.Context, decision, answer, _ string, why *nod.Error) error {
+	defer f.locked()()
+	f.turnedAway = append(f.turnedAway, decision+" "+answer+" "+string(why.Code))
+	return nil
+}
+
+func (f *fakeStore) Tappable(_ context.Context, digest string) (bool, error) {
+	defer f.locked()()
+	tapped, ok := f.taps[digest]
+	if !ok {
+		return false, missing("test push")
+	}
+	return tapped, nil
+}
+
+func (f *fakeStore) Tap(_ context.Context, digest string) error {
+	defer f.locked()()
+	if _, ok := f.taps[digest]; !ok {
+		return missing("test push")
+	}
+	f.taps[digest] = true
+	return nil
 }
 
 func (f *fakeStore) Peek(_ context.Context, tokenDigest string) (nod.Session, error) {

@@ -81,6 +81,26 @@ type shownFile struct {
 	Rows      []shownRow
 }
 
+// rowGroup is a run of rows that are changed, or of rows that are not. On a wide
+// screen what went stands beside what came, within one group.
+type rowGroup struct {
+	Changed bool
+	Rows    []shownRow
+}
+
+// Groups are the rows of f, in order.
+func (f shownFile) Groups() (groups []rowGroup) {
+	for _, r := range f.Rows {
+		changed := r.Class == "a" || r.Class == "d"
+		if n := len(groups); n == 0 || groups[n-1].Changed != changed {
+			groups = append(groups, rowGroup{Changed: changed})
+		}
+		last := &groups[len(groups)-1]
+		last.Rows = append(last.Rows, r)
+	}
+	return groups
+}
+
 var rowClass = map[byte]string{'+': "a", '-': "d", '@': "h", 'h': "h", 'n': "h", '?': "h"}
 
 // pageDiff distributes the files of a diff over pages. There is always one page.

@@ -31,6 +31,19 @@ type Acts interface {
 	RecordAct(ctx context.Context, a nod.Act) (nod.Act, error)
 }
 
+// Witness is where is kept what happens on the page besides answers and acts.
+type Witness interface {
+	// See records, once, that the holder of a passkey opened a decision.
+	See(ctx context.Context, decision, passkey string) error
+	// RefuseAnswer records an answer that was turned away before RecordAnswer. It
+	// came from a session of passkey, which proves nothing.
+	RefuseAnswer(ctx context.Context, decision, answer, passkey string, why *nod.Error) error
+	// Tappable reports whether a test push was tapped; NotFound when there is none.
+	Tappable(ctx context.Context, tokenDigest string) (tapped bool, err error)
+	// Tap records that a test push was tapped, or is NotFound.
+	Tap(ctx context.Context, tokenDigest string) error
+}
+
 // Streams is what the page follows.
 type Streams interface {
 	// Tasks returns the tasks in any of states; all of them when none is given.

@@ -38,7 +38,7 @@ func newReal(t *testing.T) *real {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.url = fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
-	w.page, err = answer.New(answer.Config{Decisions: w.Store, Streams: w.Store, Passkeys: w.Store, Sessions: w.Store, Acts: w.Store,
+	w.page, err = answer.New(answer.Config{Decisions: w.Store, Witness: w.Store, Streams: w.Store, Passkeys: w.Store, Sessions: w.Store, Acts: w.Store,
 		PublicURL: w.url, Log: slog.New(slog.DiscardHandler)})
 	w.must(err)
 	srv := httptest.NewUnstartedServer(w.page)

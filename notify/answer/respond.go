@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"nod"
@@ -18,48 +19,66 @@ func (s *Server) answerBegin(w http.ResponseWriter, r *http.Request, by nod.Sess
 		Decision string `json:"decision"`
 		Answer   string `json:"answer"`
 		Reason   string `json:"reason"`
+		Ahead    bool   `json:"ahead"` // nobody has pressed anything yet
 	}
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	for _, text := range []string{in.Answer, in.Reason} {
+	c, k, err := s.beginAnswer(r, by, in.Decision, in.Answer, in.Reason)
+	if err != nil {
+		if !in.Ahead {
+			s.refused(r.Context(), in.Decision, in.Answer, by, err)
+		}
+		return err
+	}
+	if err := s.keep(r.Context(), c, ceremony{Session: by.TokenDigest, WebAuthn: *k.session}); err != nil {
+		return err
+	}
+	return reply(w, beginning{c.ID, k.options})
+}
+
+// prompt is what a browser is asked to have signed.
+type prompt struct {
+	options protocol.PublicKeyCredentialRequestOptions
+	session *webauthn.SessionData
+}
+
+// beginAnswer makes the challenge of one answer to one decision, or says why it
+// cannot be given.
+func (s *Server) beginAnswer(r *http.Request, by nod.Session, decision, answer, reason string) (c nod.Challenge, k prompt, err error) {
+	for _, text := range []string{answer, reason} {
 		if utf8.RuneCountInString(text) > ReasonCap {
-			return nod.E(nod.TooLarge, "an answer or a reason has at most 2,000 characters", nil)
+			return c, k, nod.E(nod.TooLarge, "an answer or a reason has at most 2,000 characters", nil)
 		}
 	}
-	d, err := s.decisionOf(r.Context(), in.Decision, by)
+	d, err := s.decisionOf(r.Context(), decision, by)
 	if err != nil {
-		return err
+		return c, k, err
 	}
 	if err := s.answerable(d); err != nil {
-		return err
+		return c, k, err
 	}
-	if !d.Takes(in.Answer) {
-		return nod.E(nod.Invalid, "this is not one of the answers", nil)
+	if !d.Takes(answer) {
+		return c, k, nod.E(nod.Invalid, "this is not one of the answers", nil)
 	}
-	if !harmless(d, in.Answer) {
+	if !harmless(d, answer) {
 		// What cannot be shown as it is cannot be allowed.
 		if _, err := s.shown(r.Context(), d); err != nil {
-			return err
+			return c, k, err
 		}
 	}
-	c, err := s.newChallenge(nod.ChallengeAnswer)
-	if err != nil {
-		return err
+	if c, err = s.newChallenge(nod.ChallengeAnswer); err != nil {
+		return c, k, err
 	}
-	c.Decision, c.Answer, c.Reason = d.ID, in.Answer, in.Reason
+	c.Decision, c.Answer, c.Reason = d.ID, answer, reason
 	c.Bytes = nod.AnswerChallenge(d, c.Answer, c.Reason, c.Nonce)
 	options, session, err := s.webauthn.BeginDiscoverableLogin(webauthn.WithChallenge(c.Bytes))
 	if err != nil {
-		return nod.E(nod.Internal, "the answer could not be begun", err)
+		return c, k, nod.E(nod.Internal, "the answer could not be begun", err)
 	}
-	if options.Response.AllowedCredentials, err = s.descriptors(r); err != nil {
-		return err
-	}
-	if err := s.keep(r.Context(), c, ceremony{Session: by.TokenDigest, WebAuthn: *session}); err != nil {
-		return err
-	}
-	return reply(w, beginning{c.ID, options.Response})
+	k = prompt{options.Response, session}
+	k.options.AllowedCredentials, err = s.descriptors(r)
+	return c, k, err
 }
 
 func (s *Server) answerFinish(w http.ResponseWriter, r *http.Request, by nod.Session) error {
@@ -74,28 +93,12 @@ func (s *Server) answerFinish(w http.ResponseWriter, r *http.Request, by nod.Ses
 	if err != nil {
 		return err
 	}
-	if k.Session != by.TokenDigest {
-		return nod.E(nod.Forbidden, "this answer was begun in another browser", nil)
-	}
-	d, err := s.decisions.Decision(r.Context(), c.Decision)
+	d, a, err := s.signedAnswer(r, by, c, k, in.Credential)
 	if err != nil {
+		s.refused(r.Context(), c.Decision, c.Answer, by, err)
 		return err
 	}
-	if !bytes.Equal(c.Bytes, nod.AnswerChallenge(d, c.Answer, c.Reason, c.Nonce)) {
-		return nod.E(nod.Conflict, "the decision changed since it was shown", nil)
-	}
-	p, err := s.asserted(r.Context(), k, in.Credential)
-	if err != nil {
-		return err
-	}
-	a := nod.Answer{Decision: d.ID, Answer: c.Answer, Reason: c.Reason, Challenge: c.ID,
-		By: nod.Actor{Kind: nod.ActorPasskey, Passkey: p.ID, Login: p.Name}, Assertion: s.assertion(p, in.Credential, c.Nonce)}
-	// What is stored as evidence must stand on its own later.
-	if err := VerifyAssertion(d, a); err != nil {
-		return err
-	}
-	d, err = s.decisions.RecordAnswer(r.Context(), a)
-	if err != nil {
+	if d, err = s.decisions.RecordAnswer(r.Context(), a); err != nil {
 		return err
 	}
 	s.log.Info("decision answered", "decision", d.ID, "task", d.Task, "state", d.State)
@@ -105,6 +108,28 @@ func (s *Server) answerFinish(w http.ResponseWriter, r *http.Request, by nod.Ses
 		Missing int               `json:"missing"` // more passkeys that must allow it
 		Next    string            `json:"next"`
 	}{d.State, d.Answer, d.Missing(), "/d/" + d.ID})
+}
+
+// signedAnswer makes the answer that c was for of what the browser posts, once all of
+// it holds.
+func (s *Server) signedAnswer(r *http.Request, by nod.Session, c nod.Challenge, k ceremony, body assertionBody) (d nod.Decision, a nod.Answer, err error) {
+	if k.Session != by.TokenDigest {
+		return d, a, nod.E(nod.Forbidden, "this answer was begun in another browser", nil)
+	}
+	if d, err = s.decisions.Decision(r.Context(), c.Decision); err != nil {
+		return d, a, err
+	}
+	if !bytes.Equal(c.Bytes, nod.AnswerChallenge(d, c.Answer, c.Reason, c.Nonce)) {
+		return d, a, nod.E(nod.Conflict, "the decision changed since it was shown", nil)
+	}
+	p, err := s.asserted(r.Context(), k, body)
+	if err != nil {
+		return d, a, err
+	}
+	a = nod.Answer{Decision: d.ID, Answer: c.Answer, Reason: c.Reason, Challenge: c.ID,
+		By: nod.Actor{Kind: nod.ActorPasskey, Passkey: p.ID, Login: p.Name}, Assertion: s.assertion(p, body, c.Nonce)}
+	// What is stored as evidence must stand on its own later.
+	return d, a, VerifyAssertion(d, a)
 }
 
 // answerable returns why d takes no answer any more, or nil.

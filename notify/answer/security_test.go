@@ -415,13 +415,13 @@ func TestThePublicURLDecidesOriginAndCookie(t *testing.T) {
 	for _, bad := range []string{"", "nod.example", "http://nod.example", "ftp://nod.example", "https://", "https://192.0.2.1", "https://[2001:db8::1]", "http://127.0.0.1:8080",
 		"https://nod.example/path", "https://u:p@nod.example", "https://nod.example?q", "https://nod.example#f", "https://n\u00f6d.example"} {
 		store := newFakeStore(time.Now)
-		_, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: bad, Log: slog.New(slog.DiscardHandler)})
+		_, err := answer.New(answer.Config{Decisions: store, Witness: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: bad, Log: slog.New(slog.DiscardHandler)})
 		if nod.CodeOf(err) != nod.Invalid {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	store := newFakeStore(time.Now)
-	s, err := answer.New(answer.Config{Decisions: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://Nod.example:443/", Log: slog.New(slog.DiscardHandler)})
+	s, err := answer.New(answer.Config{Decisions: store, Witness: store, Streams: store, Passkeys: store, Sessions: store, PublicURL: "https://Nod.example:443/", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

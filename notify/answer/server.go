@@ -22,15 +22,16 @@ import (
 	"nod"
 )
 
-// Config says what the page works with. The four ports are required; one store
+// Config says what the page works with. The five ports are required; one store
 // implements them all.
 type Config struct {
 	Decisions Decisions
+	Witness   Witness
 	Streams   Streams
 	Passkeys  Passkeys
 	Sessions  Sessions
-	// Acts takes messages to an agent and the ends of tasks; when it is nil the page
-	// offers neither.
+	// Acts takes messages to an agent, pauses and the ends of tasks; when it is nil the
+	// page offers none of them.
 	Acts Acts
 
 	// PublicURL is what people type: https://host, or http://localhost:port for a
@@ -39,14 +40,18 @@ type Config struct {
 	// GitHubURL is the root of GitHub's pages, for links: http or https. When it is
 	// empty, links lead to https:// and the task's host.
 	GitHubURL string
-	Log       *slog.Logger     // required
-	Now       func() time.Time // time.Now when nil
-	Rand      io.Reader        // crypto/rand.Reader when nil
+	// Streams bounds the event streams that are open at once, of all sessions;
+	// default 256. One session has eight at most, and fewer when Streams is less.
+	MaxStreams int
+	Log        *slog.Logger     // required
+	Now        func() time.Time // time.Now when nil
+	Rand       io.Reader        // crypto/rand.Reader when nil
 }
 
 // Server is the answer page, an http.Handler. Close ends the streams it serves.
 type Server struct {
 	decisions Decisions
+	witness   Witness
 	streams   Streams
 	passkeys  Passkeys
 	sessions  Sessions
@@ -60,15 +65,17 @@ type Server struct {
 	pages     *template.Template
 	assets    map[string]asset
 	strangers *rate.Limiter // begin requests of people who are not signed in
-	live      chan struct{} // one slot per open stream
+	refusals  *rate.Limiter // what is recorded of answers that were turned away
+	live      slots         // open streams
 	closing   context.Context
 	close     context.CancelFunc
 	handler   http.Handler
 }
 
 const (
-	bodyCap    = 64 << 10 // bytes of a request body
-	streamsCap = 32       // event streams at once
+	bodyCap     = 64 << 10 // bytes of a request body
+	streamsCap  = 256      // event streams at once, by default
+	streamsEach = 8        // of one session
 )
 
 //go:embed pages/*.html
@@ -76,15 +83,19 @@ var pageFiles embed.FS
 
 // New makes the page. It returns Invalid when the configuration cannot work.
 func New(c Config) (*Server, error) {
-	if c.Decisions == nil || c.Streams == nil || c.Passkeys == nil || c.Sessions == nil || c.Log == nil {
+	if c.Decisions == nil || c.Witness == nil || c.Streams == nil || c.Passkeys == nil || c.Sessions == nil || c.Log == nil {
 		return nil, nod.E(nod.Invalid, "the answer page lacks a port or a logger", nil)
 	}
 	where, err := parseSite(c.PublicURL)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{decisions: c.Decisions, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, acts: c.Acts, site: where,
-		log: c.Log, now: c.Now, rand: c.Rand, strangers: rate.NewLimiter(5, 30), live: make(chan struct{}, streamsCap)}
+	if c.MaxStreams <= 0 {
+		c.MaxStreams = streamsCap
+	}
+	s := &Server{decisions: c.Decisions, witness: c.Witness, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, acts: c.Acts, site: where,
+		log: c.Log, now: c.Now, rand: c.Rand, strangers: rate.NewLimiter(5, 30), refusals: rate.NewLimiter(rate.Every(5*time.Second), 500),
+		live: slots{all: c.MaxStreams, each: streamsEach, open: map[string]int{}}}
 	if c.GitHubURL != "" {
 		if s.github, err = url.Parse(c.GitHubURL); err != nil || s.github.Host == "" || s.github.Scheme != "https" && s.github.Scheme != "http" {
 			return nil, nod.E(nod.Invalid, "the address of GitHub's pages cannot be used", err)
@@ -125,6 +136,8 @@ func (s *Server) routes() (http.Handler, error) {
 	on("GET /t/{id}", s.signedIn(s.taskPage))
 	on("GET /t/{id}/events", s.signedIn(s.taskEvents))
 	on("GET /enrol/{token}", s.enrolPage)
+	on("GET /tap/{token}", s.tapPage)
+	on("POST /tap/{token}", s.tap)
 	on("GET /signin", s.signInPage)
 	on("GET /assets/{name}", s.asset)
 	on("GET /", func(http.ResponseWriter, *http.Request) error {
@@ -136,6 +149,7 @@ func (s *Server) routes() (http.Handler, error) {
 	on("POST /api/enrol/finish", s.enrolFinish)
 	on("POST /api/answer/begin", s.signedIn(s.answerBegin))
 	on("POST /api/answer/finish", s.signedIn(s.answerFinish))
+	on("POST /api/seen", s.signedIn(s.seen))
 	if s.acts != nil {
 		on("POST /api/act/begin", s.signedIn(s.actBegin))
 		on("POST /api/act/finish", s.signedIn(s.actFinish))

@@ -27,7 +27,10 @@ func (s *Server) askSignIn(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) signInBegin(w http.ResponseWriter, r *http.Request) error {
-	if err := decode(w, r, &struct{}{}); err != nil {
+	var in struct {
+		Ahead bool `json:"ahead"` // nobody has pressed anything yet
+	}
+	if err := decode(w, r, &in); err != nil {
 		return err
 	}
 	if err := s.stranger(); err != nil {

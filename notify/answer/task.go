@@ -25,7 +25,49 @@ type taskView struct {
 	Before       int64 // seq to page back from; 0 is none
 	Live         bool
 	Acts         bool   // the reader may speak to the agent, and end the task
+	Paused       bool   // the agent is, and can go on
+	Pausable     bool   // it runs
 	Usage        string // the newest, in words
+	Steps        []stage
+}
+
+// stage is one of the few stages of a task.
+type stage struct{ Name, Class string }
+
+// stages says how far a task is, without its log: what is done, what is under way
+// (or went wrong there), what is to come.
+func stages(c nod.Case) []stage {
+	list := []stage{{Name: "Queued"}, {Name: "Agent works"}, {Name: "Checked"}, {Name: "Your review"}, {Name: "Pull request"}}
+	at := 0
+	if c.Run != nil {
+		at = 1
+		if c.Run.State == nod.RunStopped {
+			at = 2
+		}
+	}
+	// A revision that was superseded is of an earlier run.
+	if r := c.Revision; r != nil && at == 2 {
+		switch r.State {
+		case nod.RevisionPrepared:
+			at = 3
+		case nod.RevisionApproved, nod.RevisionPushed, nod.RevisionPublished:
+			at = 4
+		}
+	}
+	if c.Task.State == nod.TaskReadyForReview || c.Task.State == nod.TaskCompleted {
+		at = len(list)
+	}
+	for i := range list {
+		switch {
+		case i < at:
+			list[i].Class = "done"
+		case i == at && c.Task.Done():
+			list[i].Class = "bad"
+		case i == at:
+			list[i].Class = "now"
+		}
+	}
+	return list
 }
 
 // entry is one event as the transcript shows it. It is also what the event stream
@@ -50,6 +92,7 @@ type bit struct {
 
 const (
 	entriesPerPage = 60
+	usageBack      = 1000 // events to look for the newest usage in
 	entryCap       = 1200 // characters of one event; nod logs has the rest
 )
 
@@ -66,6 +109,10 @@ func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, by nod.Session
 	v := taskView{frame: s.frame("Task", true), Task: c.Task, Run: c.Run, IssueURL: s.issueURL(c.Task), Live: true}
 	v.Page = "task"
 	v.State, v.Class = stateLabel(c.Task)
+	v.Pausable = c.Run != nil && c.Run.State == nod.RunRunning
+	if v.Paused = c.Run != nil && c.Run.State == nod.RunPaused && !c.Task.Done(); v.Paused {
+		v.State, v.Class = "paused", "wait"
+	}
 	if before, err := strconv.ParseInt(r.FormValue("before"), 10, 64); err == nil && before > 1 && before <= last {
 		last, v.Live = before-1, false
 	}
@@ -92,14 +139,26 @@ func (s *Server) taskPage(w http.ResponseWriter, r *http.Request, by nod.Session
 		v.Before = after + 1
 	}
 	v.Acts = s.acts != nil && v.Live && !c.Task.Done()
+	v.Steps = stages(c)
+	if v.Usage = lastUsage(events); v.Usage == "" && after > 0 {
+		if events, err = s.streams.Events(r.Context(), id, max(0, last-usageBack), usageBack); err != nil {
+			return err
+		}
+		v.Usage = lastUsage(events)
+	}
+	return s.render(w, http.StatusOK, "task", v)
+}
+
+// lastUsage is the newest usage among events, in words.
+func lastUsage(events []nod.Event) (usage string) {
 	for _, e := range events {
 		if e.Kind == nod.EventUsage || e.Kind == nod.EventAgentUsage {
 			if _, text, ok := inWords(e); ok {
-				v.Usage = text
+				usage = text
 			}
 		}
 	}
-	return s.render(w, http.StatusOK, "task", v)
+	return usage
 }
 
 // caseOf returns a task that the session covers, or NotFound.
@@ -207,7 +266,7 @@ func entryOf(e nod.Event) entry {
 		var c nod.StateChange
 		noun, _, _ := strings.Cut(string(e.Kind), ".")
 		out.What, text = noun, field1(e, &c, func() string { return strings.TrimSpace(strings.ReplaceAll(c.To, "_", " ") + " " + c.Why) })
-		out.Fresh = e.Kind == nod.EventTaskState || e.Kind == nod.EventRevision
+		out.Fresh = e.Kind == nod.EventTaskState || e.Kind == nod.EventRevision || e.Kind == nod.EventRunState && (c.To == string(nod.RunPaused) || c.From == string(nod.RunPaused))
 	case nod.EventDecisionOpened:
 		var d nod.Decision
 		out.What, text = "asks you", field1(e, &d, func() string { return words(d).Title })

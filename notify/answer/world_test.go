@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, clock: epoch, log: &lockedBuffer{}}
 	w.store = newFakeStore(w.now)
 	w.url = fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
-	w.server, err = answer.New(answer.Config{Decisions: w.store, Streams: w.store, Passkeys: w.store, Sessions: w.store, Acts: w.store,
+	w.server, err = answer.New(answer.Config{Decisions: w.store, Witness: w.store, MaxStreams: 32, Streams: w.store, Passkeys: w.store, Sessions: w.store, Acts: w.store,
 		PublicURL: w.url, Now: w.now, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)

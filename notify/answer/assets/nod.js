@@ -89,15 +89,53 @@
     busy = false;
   }
 
+  // What a tap will need is fetched before it: a browser opens the passkey dialog only
+  // while it counts the tap as fresh, and a slow network would use that up. A challenge
+  // lives for two minutes.
+  const ready = new Map();
+  const fresh = 100000;
+  function ahead(path, body) {
+    const key = path + JSON.stringify(body);
+    const old = ready.get(key);
+    if (busy || old && performance.now() - old.at < fresh / 2) return;
+    ready.set(key, { at: performance.now(), begun: post(path, { ...body, ahead: true }).catch(() => null) });
+  }
+  async function begin(path, body) {
+    const key = path + JSON.stringify(body);
+    const kept = ready.get(key);
+    ready.delete(key);
+    const begun = kept && performance.now() - kept.at < fresh && await kept.begun;
+    return begun || post(path, body);
+  }
+  // Fetches again while the page is looked at, so that what is kept stays good.
+  function keepAhead(path, body) {
+    const again = () => { if (!document.hidden) ahead(path, body); };
+    again();
+    setInterval(again, fresh / 2 + 1000);
+    document.addEventListener('visibilitychange', again);
+  }
+  // Fetches when typing pauses.
+  function aheadOfTyping(field, path, body) {
+    let timer = 0;
+    field.addEventListener('input', () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => { if (field.value.trim()) ahead(path, body(field.value)); }, 400);
+    });
+  }
+
+  const decision = () => document.querySelector('main').dataset.decision;
+  const asAnswer = (value, reason) => ({ decision: decision(), answer: value, reason });
+  const asAct = (kind, words) => ({ task: document.querySelector('main').dataset.task, act: kind, words });
+
   const answer = (value, reason) => attempt('Waiting for your passkey…', async () => {
-    const begun = await post('/api/answer/begin', { decision: document.querySelector('main').dataset.decision, answer: value, reason });
+    const begun = await begin('/api/answer/begin', asAnswer(value, reason));
     const done = await post('/api/answer/finish', await assert(begun));
     say('Recorded.');
     location.replace(done.next);
   });
 
   const act = (kind, words) => attempt('Waiting for your passkey…', async () => {
-    const begun = await post('/api/act/begin', { task: document.querySelector('main').dataset.task, act: kind, words });
+    const begun = await begin('/api/act/begin', asAct(kind, words));
     const done = await post('/api/act/finish', await assert(begun));
     say('Recorded.');
     location.assign(done.next);
@@ -106,21 +144,30 @@
   function acts() {
     if (!$('acts')) return;
     $('say').addEventListener('click', () => { if ($('words').value.trim()) act('say', $('words').value); else $('words').focus(); });
-    $('cancel').addEventListener('click', () => act('cancel', ''));
+    aheadOfTyping($('words'), '/api/act/begin', (words) => asAct('say', words));
+    for (const kind of ['pause', 'resume', 'cancel']) {
+      if (!$(kind)) continue;
+      // The first touch comes before the click, and so does the keyboard's focus.
+      for (const early of ['pointerdown', 'focus']) $(kind).addEventListener(early, () => ahead('/api/act/begin', asAct(kind, '')));
+      $(kind).addEventListener('click', () => act(kind, ''));
+    }
   }
 
   function ceremonies() {
     const main = document.querySelector('main[data-ceremony]');
     if (!main) return;
+    const path = '/api/' + main.dataset.ceremony + '/begin';
+    const body = main.dataset.ceremony === 'enrol' ? { token: main.dataset.token } : {};
+    if (usable()) keepAhead(path, body);
     $('go').addEventListener('click', () => attempt('Waiting for your passkey…', async () => {
       if (main.dataset.ceremony === 'enrol') {
-        const begun = await post('/api/enrol/begin', { token: main.dataset.token });
+        const begun = await begin(path, body);
         const done = await post('/api/enrol/finish', await create(begun));
         say('Added.');
         location.replace(done.next);
         return;
       }
-      const begun = await post('/api/signin/begin', {});
+      const begun = await begin(path, body);
       await post('/api/signin/finish', await assert(begun));
       if (main.dataset.next === location.pathname) location.reload(); else location.replace('/');
     }));
@@ -130,20 +177,27 @@
     all('[data-answer]').forEach((b) => b.addEventListener('click', () =>
       answer(b.dataset.answer, b.dataset.answer === 'deny' && $('reason') ? $('reason').value : '')));
     all('[data-coded]').forEach((b) => b.addEventListener('click', () => answer(new TextDecoder().decode(toBytes(b.dataset.coded)), '')));
+    if (usable() && $('act')) {
+      for (const b of all('[data-answer]').slice(0, 6)) if (b.dataset.answer !== 'deny' || !$('reason')) keepAhead('/api/answer/begin', asAnswer(b.dataset.answer, ''));
+      for (const b of all('[data-coded]').slice(0, 6)) keepAhead('/api/answer/begin', asAnswer(new TextDecoder().decode(toBytes(b.dataset.coded)), ''));
+      if ($('reason')) aheadOfTyping($('reason'), '/api/answer/begin', (reason) => asAnswer('deny', reason));
+      if ($('words')) aheadOfTyping($('words'), '/api/answer/begin', (words) => asAnswer(words, ''));
+    }
     if ($('ask')) {
       const choose = (open) => { $('why').hidden = !open; $('choose').hidden = open; (open ? $('reason') : $('ask')).focus(); };
-      $('ask').addEventListener('click', () => choose(true));
+      $('ask').addEventListener('click', () => { choose(true); ahead('/api/answer/begin', asAnswer('deny', $('reason').value)); });
       $('back').addEventListener('click', () => choose(false));
     }
     if ($('send')) $('send').addEventListener('click', () => { if ($('words').value.trim()) answer($('words').value, ''); else $('words').focus(); });
   }
 
   // Passkeys need a secure context and a browser that offers them.
+  const usable = () => window.isSecureContext && window.PublicKeyCredential && navigator.credentials;
   function passkeysOrLink() {
     const wanted = document.querySelector('[data-ceremony]') || $('act') || $('acts');
     if (!wanted) return;
-    if (window.isSecureContext && window.PublicKeyCredential && navigator.credentials) {
-      all('#go, #ask, #send, #say, #cancel, [data-answer], [data-coded]').forEach((b) => { b.disabled = false; });
+    if (usable()) {
+      all('#go, #ask, #send, #say, #pause, #resume, #cancel, [data-answer], [data-coded]').forEach((b) => { b.disabled = false; });
       return;
     }
     $('nokey').hidden = false;
@@ -234,9 +288,23 @@
     });
   }
 
+  // Whoever looks is not reminded. A page in a hidden tab has not been looked at.
+  function look() {
+    if (!$('act')) return;
+    const say = () => {
+      if (document.hidden) return;
+      document.removeEventListener('visibilitychange', say);
+      post('/api/seen', { decision: decision() }).catch(() => {});
+    };
+    document.addEventListener('visibilitychange', say);
+    say();
+  }
+
   ceremonies();
   acts();
   answers();
+  look();
+  if ($('tap')) $('tap').submit();
   passkeysOrLink();
   countdowns();
   localTimes();
