@@ -76,6 +76,12 @@ func TestPushSaysOnlyFixedWordsAndIDs(t *testing.T) {
 	}
 	put("", "together", nod.Decision{Blocking: true}, nod.Telling{Together: true})
 	put("", "none waits any more", nod.Decision{}, nod.Telling{Together: true, Closed: true})
+	if err := check(Trial("https://nod.test/", "T0KEN", true)); err != nil {
+		t.Errorf("the test push: %v", err)
+	}
+	if err := e.Encode(Trial("https://nod.test/", "T0KEN", false)); err != nil {
+		t.Fatal(err)
+	}
 	golden(t, "decisions.golden.json", out.Bytes())
 	for _, secret := range []string{"evil", "rm -rf", "acme", "secret-project", "script", "cccc", "\x1b"} {
 		if strings.Contains(out.String(), secret) {

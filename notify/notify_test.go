@@ -398,6 +398,33 @@ func TestAccountInPlaceOfAToken(t *testing.T) {
 	}
 }
 
+func TestHealthIsAskedFor(t *testing.T) {
+	w := newWire(t)
+	p := w.publisher(t, nil)
+	if err := p.Healthy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := p.Subscribe(); got != "ntfy://"+strings.TrimPrefix(w.url, "http://")+"/"+topic {
+		t.Error("the phone would subscribe to something else")
+	}
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   nod.Code
+	}{"ill": {200, `{"healthy":false}`, nod.Unavailable}, "another program": {200, "<html>", nod.Failed}, "nothing there": {404, "", nod.Failed}, "down": {502, "", nod.Unavailable}} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); fmt.Fprint(w, c.body) }))
+		p, err := New(Config{URL: web.URL, Topic: nod.NewSecret(topic)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Healthy(t.Context()); nod.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		p.Close()
+		web.Close()
+	}
+}
+
 // TestTitlesAreUTF8: what a phone shows is what was meant, in any script.
 func TestTitlesAreUTF8(t *testing.T) {
 	w := newWire(t)

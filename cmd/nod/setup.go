@@ -69,7 +69,7 @@ makes its labels, and prints what belongs into the configuration file.`,
 	f.BoolVar(&poll, "no-webhook", false, "switch the App's webhook off: nod will poll")
 	f.BoolVar(&s.making.Workflows, "push-workflows", false, "ask for the permission to push workflow files")
 	f.DurationVar(&s.wait, "wait", 30*time.Minute, "how long to wait for each step in the browser")
-	root.AddCommand(c)
+	root.AddCommand(c, setupNotifyCommand())
 	return root
 }
 
