@@ -114,7 +114,24 @@ func (b *Bot) await(ctx context.Context, task, id string) (nod.Decision, error) 
 			return nod.Decision{}, err
 		}
 		seen = last(events, seen)
+		if d, ok := closedBy(events, id); ok {
+			return d, nil // without reading the whole case again: an agent waits
+		}
 	}
+}
+
+// closedBy returns the decision with id as one of events says that it was closed.
+func closedBy(events []nod.Event, id string) (nod.Decision, bool) {
+	for _, e := range events {
+		if e.Kind != nod.EventDecisionClosed {
+			continue
+		}
+		var closed struct{ Decision nod.Decision }
+		if json.Unmarshal(e.Data, &closed) == nil && closed.Decision.ID == id && closed.Decision.Valid() == nil && closed.Decision.State != nod.DecisionOpen {
+			return closed.Decision, true
+		}
+	}
+	return nod.Decision{}, false
 }
 
 func find(c nod.Case, id string) (nod.Decision, bool) {

@@ -256,7 +256,8 @@ func (b *Bot) askTool(ctx context.Context, task, run string, r nod.ApprovalReque
 	if err != nil {
 		b.dismiss(task, id)
 	} else {
-		b.goOn(task)
+		// The agent does not wait until the task's own state is written.
+		b.wg.Go(func() { b.goOn(task) })
 	}
 	switch {
 	case err != nil:

@@ -39,7 +39,7 @@ const headSHA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 // world is everything around a bot: a real store on a real file, and fakes of the
 // outside that keep what was done to them.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	store *store.Store
 	stop  func()
@@ -83,7 +83,7 @@ type world struct {
 	tries              map[nod.EffectKind]int
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir(), issues: map[int]*nod.Issue{}, running: map[string]bool{},
 		fault: map[nod.EffectKind]func(int) error{}, after: map[nod.EffectKind]func(int) error{}, lookup: map[nod.EffectKind]error{},
 		done: map[nod.EffectKind]int{}, tries: map[nod.EffectKind]int{}}
@@ -96,7 +96,7 @@ func (w *world) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(testWriter{w.t}, nil))
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(p)))

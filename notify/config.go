@@ -34,6 +34,7 @@ type Config struct {
 	Token nod.Secret   // optional access token; or
 	User  string       // an account's name, with its
 	Pass  nod.Secret   // password
+	Icon  string       // address of a PNG that phones show beside the words; optional
 	HTTP  *http.Client // nil means one of its own; redirects are never followed
 	Log   *slog.Logger // nil discards
 }
@@ -45,6 +46,7 @@ type Publisher struct {
 	token nod.Secret
 	user  string
 	pass  nod.Secret
+	icon  string
 	http  *http.Client
 	log   *slog.Logger
 }
@@ -70,7 +72,7 @@ func New(c Config) (*Publisher, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Publisher{root: root, topic: c.Topic, token: c.Token, user: c.User, pass: c.Pass, http: client(c.HTTP), log: c.Log}, nil
+	return &Publisher{root: root, topic: c.Topic, token: c.Token, user: c.User, pass: c.Pass, icon: c.Icon, http: client(c.HTTP), log: c.Log}, nil
 }
 
 // client is given, or one of its own, with a time-out and without redirects: those

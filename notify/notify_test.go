@@ -91,7 +91,7 @@ func (w *wire) requests() int {
 
 func (w *wire) publisher(t *testing.T, change func(*Config)) *Publisher {
 	t.Helper()
-	c := Config{URL: w.url, Topic: nod.NewSecret(topic), Token: nod.NewSecret(token)}
+	c := Config{URL: w.url, Topic: nod.NewSecret(topic), Token: nod.NewSecret(token), Icon: "https://nod.test/assets/mark.png"}
 	if change != nil {
 		change(&c)
 	}

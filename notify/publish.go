@@ -38,6 +38,7 @@ type publication struct {
 	Priority int      `json:"priority"`
 	Tags     []string `json:"tags,omitempty"`
 	Actions  []action `json:"actions,omitempty"`
+	Icon     string   `json:"icon,omitempty"`
 	Sequence string   `json:"sequence_id,omitempty"` // ntfy 2.16 and later; unknown to older ones
 }
 
@@ -56,7 +57,7 @@ func (p *Publisher) Send(ctx context.Context, push nod.Push) (id string, err err
 	if err := check(push); err != nil {
 		return "", err
 	}
-	m := publication{Topic: p.topic.Reveal(), Title: push.Title, Message: push.Message, Click: push.Click, Priority: push.Priority, Sequence: push.Sequence}
+	m := publication{Topic: p.topic.Reveal(), Title: push.Title, Message: push.Message, Click: push.Click, Priority: push.Priority, Sequence: push.Sequence, Icon: p.icon}
 	if m.Priority == 0 {
 		m.Priority = calm
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"nod"
 	"nod/notify"
@@ -36,8 +37,8 @@ func (s *secrets) readPush(c NtfyConfig) error {
 
 // channels makes the ways to a person. The second is nil when there is none.
 func channels(c Config, s secrets, log *slog.Logger) (first, second notify.Channel, err error) {
-	n := c.Ntfy
-	if first, err = notify.New(notify.Config{URL: n.URL, Topic: s.topic, Token: s.token, User: n.User, Pass: s.pass, Log: log}); err != nil {
+	n, icon := c.Ntfy, strings.TrimSuffix(c.PublicURL, "/")+"/assets/mark.png"
+	if first, err = notify.New(notify.Config{URL: n.URL, Topic: s.topic, Token: s.token, User: n.User, Pass: s.pass, Icon: icon, Log: log}); err != nil {
 		return nil, nil, fmt.Errorf("ntfy: %w", err)
 	}
 	switch {
@@ -46,7 +47,7 @@ func channels(c Config, s secrets, log *slog.Logger) (first, second notify.Chann
 	case n.Second.Webhook != "":
 		second, err = notify.NewWebhook(notify.WebhookConfig{URL: s.second.webhook, Token: s.second.token, Log: log})
 	default:
-		second, err = notify.New(notify.Config{URL: n.Second.URL, Topic: s.second.topic, Token: s.second.token, User: n.Second.User, Pass: s.second.pass, Log: log})
+		second, err = notify.New(notify.Config{URL: n.Second.URL, Topic: s.second.topic, Token: s.second.token, User: n.Second.User, Pass: s.second.pass, Icon: icon, Log: log})
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("ntfy.second: %w", err)

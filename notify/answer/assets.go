@@ -26,7 +26,7 @@ func loadAssets() (map[string]asset, error) {
 	if err != nil {
 		return nil, nod.E(nod.Internal, "the assets cannot be read", err)
 	}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png"}
 	all := make(map[string]asset, len(entries))
 	for _, e := range entries {
 		body, err := assetFiles.ReadFile("assets/" + e.Name())

@@ -65,13 +65,19 @@ func (w *real) id(prefix string) string {
 	return fmt.Sprintf("%s%032x", prefix, w.n)
 }
 
+func (w *real) client() *answertest.Client {
+	w.Helper()
+	c, err := answertest.NewClient(w.url, dial)
+	w.must(err)
+	return c
+}
+
 // approver is a client that is enrolled and signed in.
 func (w *real) approver(name string, repos ...string) *answertest.Client {
 	w.Helper()
 	token := w.id("token")
 	w.must(w.CreateEnrolment(w.Context(), nod.Enrolment{TokenDigest: nod.Digest([]byte(token)), Name: name, Repos: repos, ExpiresAt: time.Now().Add(time.Minute)}))
-	c, err := answertest.NewClient(w.url, dial)
-	w.must(err)
+	c := w.client()
 	w.must(c.Enrol(w.Context(), w.url+"/enrol/"+token))
 	w.must(c.SignIn(w.Context()))
 	return c

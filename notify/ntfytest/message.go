@@ -25,6 +25,7 @@ type Message struct {
 	Tags     []string `json:"tags,omitempty"`
 	Click    string   `json:"click,omitempty"`
 	Actions  []Action `json:"actions,omitempty"`
+	Icon     string   `json:"icon,omitempty"`
 	// Sequence names a message: a later one with the same name takes its place on the
 	// phone. Without one it is the message's own id (ntfy 2.16).
 	Sequence string `json:"sequence_id,omitempty"`
