@@ -152,8 +152,6 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		cfg.Observe = func(string, time.Duration) {}
 	}
 	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
-		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}}, nil
-	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1),
 		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}}, nil
 }
 
