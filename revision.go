@@ -22,6 +22,7 @@ const (
 	RevisionPush      RevisionEvent = "push"
 	RevisionPublish   RevisionEvent = "publish"
 	RevisionRefuse    RevisionEvent = "refuse"
+	RevisionLose      RevisionEvent = "lose" // the branch is gone again
 	RevisionSupersede RevisionEvent = "supersede"
 )
 
@@ -31,7 +32,7 @@ var RevisionMachine = Machine[RevisionState, RevisionEvent]{
 	Table: map[RevisionState]map[RevisionEvent]RevisionState{
 		RevisionPrepared: {RevisionApprove: RevisionApproved, RevisionRefuse: RevisionRefused, RevisionSupersede: RevisionSuperseded},
 		RevisionApproved: {RevisionPush: RevisionPushed, RevisionRefuse: RevisionRefused, RevisionSupersede: RevisionSuperseded},
-		RevisionPushed:   {RevisionPublish: RevisionPublished, RevisionSupersede: RevisionSuperseded},
+		RevisionPushed:   {RevisionPublish: RevisionPublished, RevisionLose: RevisionApproved, RevisionSupersede: RevisionSuperseded},
 	},
 }
 

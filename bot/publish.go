@@ -63,12 +63,19 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case, set RepoSettings) (bool,
 }
 
 func (b *Bot) intendPush(c *nod.Case, ch *nod.Change, set RepoSettings) error {
-	old := ""
-	if publishedSHA(*c) != "" { // then the commits were prepared on top of where the branch stood
-		old = c.Revision.BaseSHA
-	}
 	return b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(), nod.PushBranch{
-		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: old, Base: c.Revision.BaseSHA, Sign: set.Sign})
+		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: stands(*c), Base: c.Revision.BaseSHA, Sign: set.Sign})
+}
+
+// stands is where the branch has to stand before the current revision is pushed. It
+// is "" where the branch is not there: it was never pushed, or this revision was on
+// it and somebody deleted it.
+func stands(c nod.Case) string {
+	was := publishedSHA(c)
+	if was == "" || was == c.Revision.Published() {
+		return ""
+	}
+	return c.Revision.BaseSHA // the commits were prepared on top of where it stood
 }
 
 // turnDown puts the end of a revision that was not allowed into ch. With a reason
@@ -114,6 +121,16 @@ func publishedSHA(c nod.Case) string {
 	return sha
 }
 
+// lastPush returns the newest push of the current revision.
+func lastPush(c nod.Case) (last nod.Effect, ok bool) {
+	for _, e := range c.Effects {
+		if strings.HasPrefix(e.Key, fmt.Sprintf("push/%s/%s/", c.Task.ID, c.Revision.SHA)) {
+			last, ok = e, true
+		}
+	}
+	return last, ok
+}
+
 // effect returns the effect with key.
 func effect(c nod.Case, key string) (nod.Effect, bool) {
 	for _, e := range c.Effects {
@@ -126,12 +143,13 @@ func effect(c nod.Case, key string) (nod.Effect, bool) {
 
 // pushed waits for the branch and then intends the pull request.
 func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, error) {
-	push, ok := effect(c, publishKey(c, "push"))
+	push, ok := lastPush(c)
+	failed := push.State == nod.EffectRefused || push.State == nod.EffectAbandoned
 	switch {
 	case ok && push.State == nod.EffectDone:
-	case ok && (push.State == nod.EffectRefused || push.State == nod.EffectAbandoned):
+	case failed && push.Key == publishKey(c, "push"):
 		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: the push was refused", push.Error)
-	case !ok: // a person asked for a retry
+	case failed || !ok: // a person asked for a retry
 		_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 			return true, b.intendPush(c, ch, set)
 		})
@@ -177,10 +195,7 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 	case ok && (pull.State == nod.EffectRefused || pull.State == nod.EffectAbandoned):
 		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: the pull request was refused", pull.Error)
 	case !ok:
-		_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
-			return true, b.intendPR(c, ch, set)
-		})
-		return true, err
+		return true, b.openAgain(ctx, c, set)
 	default:
 		return false, nil
 	}
@@ -211,6 +226,26 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		return true, b.delivered(c, ch)
 	})
 	return true, err
+}
+
+// openAgain does what a person asked for by retry: the pull request once more, and
+// before it the push, where the branch is gone.
+func (b *Bot) openAgain(ctx context.Context, c nod.Case, set RepoSettings) error {
+	seen, err := b.GitHub.Delivered(ctx, c.Task, *c.Revision)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	_, err = b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
+		if seen.BranchSHA != "" {
+			return true, b.intendPR(c, ch, set)
+		}
+		if err := c.Revision.On(nod.RevisionLose); err != nil {
+			return false, err
+		}
+		ch.Revisions = append(ch.Revisions, c.Revision)
+		return true, b.intendPush(c, ch, set)
+	})
+	return err
 }
 
 func onGitHub(commits []nod.Commit, c nod.Commit) (nod.Commit, bool) {

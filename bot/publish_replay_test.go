@@ -125,23 +125,36 @@ func TestR16BranchTakenBetweenApprovalAndPushIsNotOverwritten(t *testing.T) {
 }
 
 func TestR33DoneOnlyWhenGitHubShowsIt(t *testing.T) {
-	c := newCrashes(t, nod.SignSSH)
-	var r *replayed
-	ready := make(chan struct{})
-	r = c.replay("Total is wrong", once("after pull request", func() {
-		<-ready
-		task, err := r.store.TaskOf(t.Context(), nod.Repo{Host: "github.com", Owner: "ada", Name: "web"}, r.issue)
-		if err == nil {
-			err = c.sim.DeleteBranch("ada", crashRepo, task.Branch)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}))
-	close(ready)
-	r.answer(r.until("the result waits for review", waitingFor(nod.CauseReadyToPush)), nod.Allow)
-	asked := r.until("somebody is asked", waitingFor(nod.CausePublishFailed))
-	if d := asked.Open()[0]; d.Subject != "Not delivered" || !strings.Contains(d.Input, "not at the approved commit") || !d.Takes(nod.Retry) {
-		t.Errorf("asked %+v", d)
+	for _, sign := range []nod.SignMode{nod.SignGitHub, nod.SignSSH} {
+		t.Run(string(sign), func(t *testing.T) {
+			c := newCrashes(t, sign)
+			var r *replayed
+			ready := make(chan struct{})
+			r = c.replay("Total is wrong", once("after pull request", func() {
+				<-ready
+				task, err := r.store.TaskOf(t.Context(), nod.Repo{Host: "github.com", Owner: "ada", Name: "web"}, r.issue)
+				if err == nil {
+					err = c.sim.DeleteBranch("ada", crashRepo, task.Branch)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}))
+			close(ready)
+			r.answer(r.until("the result waits for review", waitingFor(nod.CauseReadyToPush)), nod.Allow)
+			asked := r.until("somebody is asked", waitingFor(nod.CausePublishFailed))
+			if d := asked.Open()[0]; d.Subject != "Not delivered" || !strings.Contains(d.Input, "not at the approved commit") || !d.Takes(nod.Retry) {
+				t.Errorf("asked %+v", d)
+			}
+			r.answer(asked, nod.Retry)
+			end := r.until("delivered after the retry", in(nod.TaskReadyForReview))
+			at, err := c.sim.Head(crashRepo, end.Task.Branch)
+			if err != nil || at != end.Revision.Published() {
+				t.Errorf("the branch is at %q, %v; the result is %q", at, err, end.Revision.Published())
+			}
+			if end.Revision.PullRequest.State != "open" || end.Revision.PullRequest.HeadSHA != at {
+				t.Errorf("the pull request is %+v", end.Revision.PullRequest)
+			}
+		})
 	}
 }
