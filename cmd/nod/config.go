@@ -247,6 +247,11 @@ func (c *Config) defaults() {
 
 // check returns the first thing that is missing or wrong.
 func (c Config) check() error {
+	for _, way := range c.GitHub.Receive {
+		if way != byWebhook && way != byDeliveries && way != byPoll {
+			return fmt.Errorf("github.receive takes webhook, deliveries and poll, not %q", way)
+		}
+	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	switch {
 	case c.GitHub.AppID <= 0:
@@ -282,11 +287,6 @@ func (c Config) check() error {
 		p, err := url.Parse(u)
 		if err != nil || p.Host == "" || p.Scheme != "https" && p.Scheme != "http" {
 			return fmt.Errorf("%s is not an http or https address: %q", name, u)
-		}
-	}
-	for _, way := range c.GitHub.Receive {
-		if way != byWebhook && way != byDeliveries && way != byPoll {
-			return fmt.Errorf("github.receive takes webhook, deliveries and poll, not %q", way)
 		}
 	}
 	if d, err := time.ParseDuration(c.GitHub.PollEvery); err != nil || d < shortestPoll {
