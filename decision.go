@@ -45,6 +45,8 @@ const (
 	Retry  = "retry"
 	Rework = "rework"
 	Cancel = "cancel"
+	Resume = "resume" // a parked run goes on now
+	Hold   = "hold"   // a parked run waits until somebody says otherwise
 )
 
 // DecisionState is where one decision stands.

@@ -181,3 +181,11 @@ type Telling struct {
 	Closed   bool // it is answered, expired or superseded
 	Together bool // of several at once: all that wait for the task
 }
+
+// Note is something that a push tells without asking.
+type Note string
+
+const (
+	NoteBudgetSoft Note = "budget_soft" // a budget is nearly used up
+	NoteBudgetHard Note = "budget_hard" // the task ended because one is
+)

@@ -41,7 +41,8 @@ const (
 	EventEffectIntended  EventKind = "effect.intended"
 	EventEffectOutcome   EventKind = "effect.outcome"
 	EventEgressDenied    EventKind = "egress.denied"
-	EventUsage           EventKind = "usage"
+	EventUsage           EventKind = "usage"  // TurnUsage
+	EventBudget          EventKind = "budget" // a limit was reached
 	EventPasskeyEnrolled EventKind = "passkey.enrolled"
 	EventPasskeyRevoked  EventKind = "passkey.revoked"
 	EventPurged          EventKind = "purged"

@@ -1,21 +1,13 @@
 package agent
 
-import "math"
+import (
+	"math"
 
-// AddTokens adds what a program says it used: nothing negative, and never past the
-// end of the type.
-func AddTokens(sum int64, more ...int64) int64 {
-	for _, n := range more {
-		switch {
-		case n <= 0:
-		case sum > math.MaxInt64-n:
-			sum = math.MaxInt64
-		default:
-			sum += n
-		}
-	}
-	return sum
-}
+	"nod"
+)
+
+// AddTokens is nod.AddTokens.
+func AddTokens(sum int64, more ...int64) int64 { return nod.AddTokens(sum, more...) }
 
 // Price is what a program says it cost, or nil when that is no price.
 func Price(usd *float64) *float64 {

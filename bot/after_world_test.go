@@ -87,8 +87,9 @@ func (a *after) serve() {
 	b, err := bot.New(bot.Config{Host: "github.com", Agents: []string{"fake"}, Environments: filepath.Join(a.dir, "env"), Now: time.Now, Log: log,
 		Repos: map[string]bot.RepoSettings{afterRepo.Key(): a.set}, Tick: 100 * time.Millisecond, SweepEvery: time.Hour, Neutralize: github.Neutralize,
 		Push: func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} }, RetryAfter: github.RetryAfter,
+		Note: func(nod.Note, nod.Task) nod.Push { return nod.Push{} },
 		Link: func(task string) string { return "https://nod.test/t/" + task },
-	}, bot.Ports{Ledger: s, Queues: s, Acts: s, GitHub: client, Git: a.git, Environments: plainEnvironments{}, Agents: a.scribe,
+	}, bot.Ports{Ledger: s, Queues: s, Usage: s, Acts: s, GitHub: client, Git: a.git, Texts: a.git, Environments: plainEnvironments{}, Agents: a.scribe,
 		Parse: webhooks.Parser("github.com"), Preflight: client, Feedback: client,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: client.StatusComments(), nod.EffectSwapLabel: client.SwapLabels(), nod.EffectPush: client.Commits(a.git),

@@ -8,7 +8,7 @@ import (
 )
 
 // questions are the causes whose answers say how a stuck task goes on.
-var questions = []nod.Cause{nod.CauseRunFailed, nod.CausePrepareFailed, nod.CauseRebaseConflict, nod.CausePublishFailed}
+var questions = []nod.Cause{nod.CauseRunFailed, nod.CauseAuthExpired, nod.CausePrepareFailed, nod.CauseRebaseConflict, nod.CausePublishFailed}
 
 // lastQuestion returns the newest answered question of how to go on with run.
 func lastQuestion(c nod.Case, run string) (nod.Decision, bool) {

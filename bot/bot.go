@@ -30,11 +30,12 @@ type Config struct {
 	Neutralize   func(text string) string // makes untrusted text safe to post on GitHub; required
 	// Push words what a phone is told of d, which has no id when w is of all that waits.
 	Push          func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push
-	RemindAfter   time.Duration            // until the first reminder of what nobody opened; each next one waits twice as long; default 3 min
-	Reminders     int                      // how many there are at most; none when 0
-	SecondChannel bool                     // a push goes through it when RemindAfter has passed
-	Link          func(task string) string // page of a task
-	Secret        func(text string) bool   // whether text holds a secret, which the ledger would not keep; nil: nothing does
+	Note          func(n nod.Note, t nod.Task) nod.Push // words what a phone is told without being asked
+	RemindAfter   time.Duration                         // until the first reminder of what nobody opened; each next one waits twice as long; default 3 min
+	Reminders     int                                   // how many there are at most; none when 0
+	SecondChannel bool                                  // a push goes through it when RemindAfter has passed
+	Link          func(task string) string              // page of a task
+	Secret        func(text string) bool                // whether text holds a secret, which the ledger would not keep; nil: nothing does
 	RetryAfter    func(err error) (time.Duration, bool)
 	Observe       func(verb string, d time.Duration) // may be nil
 	Now           func() time.Time
@@ -71,8 +72,10 @@ type RepoSettings struct {
 type Ports struct {
 	Ledger       Ledger
 	Queues       Queues
+	Usage        Usage
 	GitHub       GitHub
 	Git          Git
+	Texts        Texts
 	Environments Environments
 	Agents       Agents
 	Parse        Parser
@@ -103,6 +106,7 @@ type Bot struct {
 	sessions map[string]nod.AgentSession
 	slow     time.Time       // nothing is written to GitHub before
 	kept     map[string]bool // environments that a pause of this process left running
+	meters   map[*meter]bool // of live sessions
 	wg       sync.WaitGroup
 }
 
@@ -114,11 +118,11 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "a GitHub host"
 	case cfg.Environments == "":
 		missing = "a directory for environments"
-	case cfg.Neutralize == nil || cfg.Push == nil || cfg.Link == nil || cfg.RetryAfter == nil:
+	case cfg.Neutralize == nil || cfg.Push == nil || cfg.Note == nil || cfg.Link == nil || cfg.RetryAfter == nil:
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.GitHub == nil || p.Git == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil || p.Feedback == nil:
+	case p.Ledger == nil || p.Queues == nil || p.Usage == nil || p.GitHub == nil || p.Git == nil || p.Texts == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil || p.Feedback == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {
@@ -152,7 +156,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		cfg.Observe = func(string, time.Duration) {}
 	}
 	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
-		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}}, nil
+		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}, meters: map[*meter]bool{}}, nil
 }
 
 // Run recovers what an earlier process left behind and then works until ctx

@@ -105,6 +105,9 @@ func (b *Bot) step(ctx context.Context, c nod.Case) (bool, error) {
 		// Nobody in this process drives it, or this step would not be here.
 		return true, b.endRun(ctx, c.Task.ID, run.ID, nod.RunInterrupt, nod.E(nod.Unavailable, "nod was restarted", nil))
 	case run.State == nod.RunPaused:
+		if run.Reason == parkedReason {
+			return true, b.unpark(ctx, c, set)
+		}
 		return b.unpause(ctx, c, set)
 	case run.State == nod.RunInterrupted:
 		return true, b.resume(ctx, c, set)

@@ -183,9 +183,10 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Unchecked: true, Labels: []string{"bot"}}},
 		LeaseTime: time.Second, Tick: 50 * time.Millisecond, Neutralize: github.Neutralize, Attempts: 10,
 		Push:       func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} },
+		Note:       func(nod.Note, nod.Task) nod.Push { return nod.Push{} },
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: func(error) (time.Duration, bool) { return 0, false }, Secret: s.HoldsSecret,
-	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, GitHub: client, Git: crashGit{git, k}, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
+	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, Usage: s, GitHub: client, Git: crashGit{git, k}, Texts: git, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
 		Preflight: client, Feedback: client, Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: crashPerformer{client.StatusComments(), k, "comment"}, nod.EffectSwapLabel: crashPerformer{client.SwapLabels(), k, "label"},
 			nod.EffectPush: crashPerformer{push, k, "push"}, nod.EffectOpenPR: crashPerformer{client.OpenPulls(), k, "pull request"},

@@ -3,8 +3,10 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"nod"
@@ -39,7 +41,7 @@ func (b *Bot) setSession(task string, s nod.AgentSession) {
 
 // drive carries one run from starting to its end: the agent's session, its
 // events, its prompts. It returns when the process is gone.
-func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt string) error {
+func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt string, m *meter) error {
 	defer b.verb("drive")()
 	task, run := c.Task.ID, c.Run.ID
 	if err := mayRun(c); err != nil {
@@ -48,12 +50,13 @@ func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt st
 	// The session outlives no cancellation of its task: watch ends it.
 	live, stop := context.WithCancel(ctx)
 	defer stop()
-	spec := nod.AgentSpec{Prompt: prompt, Session: c.Run.Session, Approve: b.approver(task, run, set)}
+	spec := nod.AgentSpec{Prompt: prompt, Session: c.Run.Session, Approve: b.approver(c, set), Environment: c.Environment.ID, Meter: m}
 	in := executor{b.Environments, c.Environment.ID}
 	session, err := b.Agents.Start(live, c.Run.Agent, in, spec)
 	if spec.Session != "" && nod.CodeOf(err) == nod.NotFound {
 		// The process died before it had kept its session; the prompt says all of it again.
 		spec.Session = ""
+		m.fresh()
 		session, err = b.Agents.Start(live, c.Run.Agent, in, spec)
 	}
 	if err != nil {
@@ -65,17 +68,16 @@ func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt st
 		b.log.Error("record that the agent runs", "task", task, "run", run, "err", err)
 		stop()
 	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		b.watch(live, task, session)
-	}()
+	var watching sync.WaitGroup
+	watching.Go(func() { b.watch(live, task, session) })
+	watching.Go(func() { b.attend(live, m) })
 	for e := range session.Events() {
-		b.keep(ctx, task, run, e)
+		b.keep(ctx, task, run, e, m)
 	}
 	result, err := session.Wait()
+	b.settleUsage(ctx, task, run, m)
 	stop()
-	<-watched
+	watching.Wait()
 	if b.isPaused(ctx, task, run) {
 		return nil
 	}
@@ -84,6 +86,14 @@ func (b *Bot) drive(ctx context.Context, c nod.Case, set RepoSettings, prompt st
 		return b.endRun(context.WithoutCancel(ctx), task, run, nod.RunInterrupt, ctx.Err())
 	case err != nil:
 		return b.endRun(ctx, task, run, nod.RunInterrupt, fmt.Errorf("agent process: %w", err))
+	case !result.OK && result.Reason == string(nod.CauseQuotaExhausted):
+		until := result.ResetsAt
+		if until.IsZero() {
+			until = m.reset()
+		}
+		return b.park(ctx, task, run, until)
+	case !result.OK && result.Reason == string(nod.CauseAuthExpired):
+		return b.endRun(ctx, task, run, nod.RunFail, errSignedOut)
 	case !result.OK:
 		return b.endRun(ctx, task, run, nod.RunFail, nod.E(nod.Failed, "the agent gave up: "+result.Reason, nil))
 	}
@@ -127,17 +137,25 @@ func last(events []nod.Event, seen int64) int64 {
 
 // keep stores one event of a session. An event that cannot be stored stops
 // nothing, but a person should know.
-func (b *Bot) keep(ctx context.Context, task, run string, e nod.Event) {
+func (b *Bot) keep(ctx context.Context, task, run string, e nod.Event, m *meter) {
 	ctx = context.WithoutCancel(ctx)
 	e.Stream = task
 	ch := &nod.Change{By: nod.Actor{Kind: nod.ActorAgent}, Events: []*nod.Event{&e}}
+	var told nod.Usage
+	var turn nod.TurnUsage
 	if e.Kind == nod.EventAgentUsage {
-		usage := e
-		usage.Tier, usage.Kind = nod.Audit, nod.EventUsage
-		ch.Events = append(ch.Events, &usage)
+		if err := json.Unmarshal(e.Data, &told); err != nil {
+			b.log.Error("read agent usage", "task", task, "run", run, "err", err)
+			told = nod.Usage{}
+		}
+		turn, _ = m.turn(&told)
+		used := nod.NewEvent(task, nod.Audit, nod.EventUsage, nod.Supervisor(), turn)
+		ch.Events = append(ch.Events, &used)
 	}
 	if err := b.Ledger.Apply(ctx, ch); err != nil {
 		b.log.Error("keep agent event", "task", task, "run", run, "kind", string(e.Kind), "err", err)
+	} else if e.Kind == nod.EventAgentUsage {
+		m.keep(ctx, turn, &told)
 	}
 	if e.Kind != nod.EventSession {
 		return
@@ -158,6 +176,24 @@ func (b *Bot) keep(ctx context.Context, task, run string, e nod.Event) {
 		b.log.Error("keep session id", "task", task, "run", run, "err", err)
 	}
 }
+
+// settleUsage keeps what was measured after the last turn that told of itself.
+func (b *Bot) settleUsage(ctx context.Context, task, run string, m *meter) {
+	turn, some := m.turn(nil)
+	if !some {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	e := nod.NewEvent(task, nod.Audit, nod.EventUsage, nod.Supervisor(), turn)
+	if err := b.Ledger.Apply(ctx, &nod.Change{By: nod.Supervisor(), Events: []*nod.Event{&e}}); err != nil {
+		b.log.Error("keep usage", "task", task, "run", run, "err", err)
+		return
+	}
+	m.keep(ctx, turn, nil)
+}
+
+// errSignedOut ends a run for good: only a person can sign the agent in again.
+var errSignedOut = nod.E(nod.Failed, "the model's API does not take the agent's credentials", nil)
 
 // moveRun applies one event to a run.
 func (b *Bot) moveRun(ctx context.Context, task, run string, on nod.RunEvent, why string) error {
@@ -200,6 +236,10 @@ func (b *Bot) endRun(ctx context.Context, task, run string, on nod.RunEvent, cau
 		if on != nod.RunFail {
 			return true, b.unblock(c, ch)
 		}
+		if errors.Is(cause, errSignedOut) {
+			return true, b.open(c, ch, b.failure(nod.CauseAuthExpired, run, "The agent is signed out",
+				c.Run.Reason+". Put its key right, or sign it in again, and then try again."))
+		}
 		return true, b.open(c, ch, b.failure(nod.CauseRunFailed, run, "The run failed", c.Run.Reason))
 	})
 	return err
@@ -207,9 +247,10 @@ func (b *Bot) endRun(ctx context.Context, task, run string, on nod.RunEvent, cau
 
 // approver judges the permission prompts of one run: by rule first, then by a
 // person. Whatever goes wrong on the way is a denial.
-func (b *Bot) approver(task, run string, set RepoSettings) nod.Approver {
+func (b *Bot) approver(c nod.Case, set RepoSettings) nod.Approver {
+	task, run, workspace := c.Task.ID, c.Run.ID, b.environmentSpec(c, set).Workspace
 	return func(ctx context.Context, r nod.ApprovalRequest) nod.ApprovalAnswer {
-		verdict := policy.Tool(set.Rules.Tools, r.Tool, r.Input)
+		verdict := policy.ToolAt(set.Rules.Tools, r.Tool, r.Input, links(workspace, policy.Paths(r.Tool, r.Input)))
 		if r.Kind == nod.RequestQuestion && verdict.Mode != policy.Forbid {
 			return b.askQuestions(ctx, task, run, r) // a rule has no answers
 		}

@@ -40,6 +40,13 @@ type Queues interface {
 	Wait(ctx context.Context, stream string, after int64) ([]nod.Event, error)
 }
 
+// Usage sums what agents have used of their models.
+type Usage interface {
+	// Spending is what counts towards a run, its task and, since a time, its
+	// repository and all of them.
+	Spending(ctx context.Context, task nod.Task, run string, since time.Time) (nod.Spending, error)
+}
+
 // Acts are what people want done, unasked.
 type Acts interface {
 	// WantedActs returns what is not done yet, oldest first.
@@ -112,6 +119,13 @@ type Git interface {
 	Bundle(ctx context.Context, t nod.Task, base, tip string, w io.Writer) error
 	// Forget removes what was kept for an ended task.
 	Forget(ctx context.Context, t nod.Task) error
+}
+
+// Texts reads files of a repository.
+type Texts interface {
+	// Texts returns those of names that are plain files of at most most bytes in a
+	// commit of the task's repository.
+	Texts(ctx context.Context, t nod.Task, sha string, names []string, most int64) (map[string]string, error)
 }
 
 // Environments are hardened places.

@@ -86,6 +86,14 @@ func (b *Bot) resume(ctx context.Context, c nod.Case, set RepoSettings) error {
 // launch makes the environment ready and drives the run in it. Whatever fails
 // before the agent is up fails the run, which asks a person.
 func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing string) error {
+	m, err := b.meter(ctx, c, set)
+	if err != nil {
+		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, fmt.Errorf("sum usage: %w", err))
+	}
+	defer b.unmeter(m)
+	if err := b.affordable(ctx, m); err != nil {
+		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunStop, err)
+	}
 	ready, err := b.enter(ctx, c, set)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -98,11 +106,11 @@ func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing
 			return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)
 		}
 	}
-	prompt, err := b.prompt(ctx, ready, briefing)
+	prompt, err := b.prompt(ctx, ready, set, briefing)
 	if err != nil {
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, err)
 	}
-	err = b.drive(ctx, ready, set, prompt)
+	err = b.drive(ctx, ready, set, prompt, m)
 	if err == nil && ctx.Err() == nil && b.isPaused(ctx, c.Task.ID, c.Run.ID) {
 		b.setKept(c.Environment.ID, true)
 		return nil // a pause never stops an environment

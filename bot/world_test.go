@@ -75,7 +75,9 @@ type world struct {
 	swap               func(reads int, i *nod.Issue) // edits what is read of an issue
 	labeller           nod.Actor                     // who GitHub says set the label
 	lost               bool                          // the agent's sessions are gone
+	texts              map[string]string             // files of the repository
 	prompts            []string
+	resumed            []string                             // the session that each was to resume
 	fault              map[nod.EffectKind]func(n int) error // called before the n-th performance
 	after              map[nod.EffectKind]func(n int) error // called after it
 	lookup             map[nod.EffectKind]error
@@ -126,7 +128,10 @@ func (w *world) start() {
 		Push: func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push {
 			return nod.Push{Title: string(d.Kind), Message: t.Short(), Click: "https://nod.test/d/" + d.ID, Closed: w.Closed}
 		},
-		Secret:     s.HoldsSecret,
+		Secret: s.HoldsSecret,
+		Note: func(n nod.Note, t nod.Task) nod.Push {
+			return nod.Push{Title: string(n), Message: t.Short(), Click: "https://nod.test/t/" + t.ID}
+		},
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: notify.RetryAfter,
 	}
@@ -137,7 +142,7 @@ func (w *world) start() {
 	if w.phone != nil {
 		phone = w.phone
 	}
-	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, GitHub: w, Git: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, Usage: s, GitHub: w, Git: fakeGit{w}, Texts: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
 			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}, nod.EffectCheckRun: performer{w}}})
@@ -533,6 +538,19 @@ func (g fakeGit) Bundle(_ context.Context, _ nod.Task, _, _ string, w io.Writer)
 	return err
 }
 
+func (g fakeGit) Texts(_ context.Context, _ nod.Task, sha string, names []string, _ int64) (map[string]string, error) {
+	if sha != strings.Repeat("b", 40) {
+		return nil, nod.E(nod.NotFound, "the commit is not the one that the workspace was seeded at", nil)
+	}
+	out := map[string]string{}
+	for _, n := range names {
+		if text, ok := g.w.texts[n]; ok {
+			out[n] = text
+		}
+	}
+	return out, nil
+}
+
 func (g fakeGit) Forget(context.Context, nod.Task) error { return nil }
 
 type fakeEnvironments struct{ w *world }
@@ -610,7 +628,7 @@ func (f fakeAgents) Start(_ context.Context, _ string, _ nod.Executor, s nod.Age
 		return nil, nod.E(nod.NotFound, "no such session", nil)
 	}
 	f.w.sessions++
-	f.w.prompts = append(f.w.prompts, s.Prompt)
+	f.w.prompts, f.w.resumed = append(f.w.prompts, s.Prompt), append(f.w.resumed, s.Session)
 	play := f.w.agent
 	f.w.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())

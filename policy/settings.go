@@ -20,6 +20,8 @@ type Settings struct {
 	// exact words, a last "*" for any further ones, e.g. "go test *".
 	Allow   []string `json:"allow,omitempty"`
 	Blocked []int64  `json:"blocked,omitempty"` // GitHub account ids
+	// Budgets bound what is used of models: by run, task, repo and day.
+	Budgets map[string]Limit `json:"budgets,omitempty"`
 }
 
 // Rules is Settings, compiled.
@@ -29,6 +31,7 @@ type Rules struct {
 	Start    StartSettings
 	Commands CommandSettings
 	Tools    ToolRules
+	Budgets  Budgets
 }
 
 // Compile checks s and compiles it. An unknown name and a mode looser than its
@@ -96,6 +99,9 @@ func Compile(s Settings) (Rules, error) {
 	tools, err := compileTools(s, r.Preset, preset)
 	r.Tools = tools
 	if err != nil {
+		return Rules{}, err
+	}
+	if r.Budgets, err = compileBudgets(s.Budgets); err != nil {
 		return Rules{}, err
 	}
 	return r, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -40,44 +39,6 @@ var readers = []string{"Read", "Glob", "Grep", "LS", "NotebookRead", "TodoRead",
 // notes are tools that only look after the agent's own list or its own commands.
 var notes = []string{"TodoRead", "TodoWrite", "TaskOutput", "TaskStop", "BashOutput", "KillShell"}
 
-// paths are the members of a reading tool's input that name a place.
-var paths = []string{"file_path", "notebook_path", "path"}
-
-// own reports whether a tool does no more than read the workspace, whose content
-// the agent was given, or look after what is the agent's.
-func own(tool string, fields map[string]json.RawMessage) bool {
-	if slices.Contains(notes, tool) {
-		return true
-	}
-	if !slices.Contains(readers, tool) {
-		return false
-	}
-	for _, key := range paths {
-		raw, ok := fields[key]
-		if !ok {
-			continue
-		}
-		var p string
-		if json.Unmarshal(raw, &p) != nil || p == "" {
-			return false
-		}
-		if !path.IsAbs(p) {
-			p = path.Join(workspace, p)
-		}
-		if p = path.Clean(p); p != workspace && !strings.HasPrefix(p, workspace+"/") {
-			return false
-		}
-	}
-	// A pattern of Glob may lead out by itself.
-	var pattern string
-	if raw, ok := fields["pattern"]; ok && tool == "Glob" {
-		if json.Unmarshal(raw, &pattern) != nil || strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") || strings.Contains(pattern, "..") {
-			return false
-		}
-	}
-	return true
-}
-
 // beyond are the tools whose work happens outside the environment, or that speak
 // to a person.
 var beyond = []string{"WebFetch", "WebSearch", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode"}
@@ -85,21 +46,28 @@ var beyond = []string{"WebFetch", "WebSearch", "AskUserQuestion", "ExitPlanMode"
 // Tool judges one permission prompt: tool is its name as the agent gives it,
 // input the JSON that would run. What is not understood asks.
 func Tool(r ToolRules, tool string, input json.RawMessage) Verdict {
+	return ToolAt(r, tool, input, nil)
+}
+
+// ToolAt is Tool where it is known where links lead.
+func ToolAt(r ToolRules, tool string, input json.RawMessage, links Links) Verdict {
 	preset := r.Preset
 	if preset == "" {
 		preset = Careful
 	}
-	return verdict(because(fmt.Sprintf("use tool %s under %s", quote(tool), quote(string(preset))), r.judge(preset, tool, input)), false)
+	return verdict(because(fmt.Sprintf("use tool %s under %s", quote(tool), quote(string(preset))), r.judge(preset, tool, input, links)), false)
 }
 
-func (r ToolRules) judge(preset ToolPreset, tool string, input json.RawMessage) Tree {
+func (r ToolRules) judge(preset ToolPreset, tool string, input json.RawMessage, links Links) Tree {
 	if _, ok := toolPresets[preset]; !ok {
 		return leaf(Forbid, "not a tool preset nod knows")
 	}
 	fields, err := object(input)
 	switch {
-	case err == nil && own(tool, fields):
-		return leaf(Auto, "reads the workspace, or the agent's own notes")
+	case err == nil && slices.Contains(notes, tool):
+		return leaf(Auto, "looks after what is the agent's own")
+	case err == nil && slices.Contains(readers, tool) && links.reader(tool, fields).Mode == Auto:
+		return links.reader(tool, fields)
 	case preset == Careful:
 		return leaf(Ask, "every use of it asks")
 	case err != nil:
@@ -111,7 +79,7 @@ func (r ToolRules) judge(preset ToolPreset, tool string, input json.RawMessage) 
 	case preset == InBox:
 		return leaf(Auto, "stays inside the environment")
 	case slices.Contains(readers, tool):
-		return leaf(Auto, "only reads inside the environment")
+		return links.reader(tool, fields)
 	case slices.Contains(shells, tool):
 		return r.shell(fields)
 	}

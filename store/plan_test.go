@@ -27,6 +27,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"open of a run": roomQuery,
 		"task of issue": taskOfQuery,
 		"unseen":        unseenQuery,
+		"spending":      spendingQuery,
 		"usage":         usageQuery,
 		"refused hosts": refusedQuery,
 	} {

@@ -12,6 +12,7 @@ var (
 	_ bot.Ledger       = (*store.Store)(nil)
 	_ bot.Queues       = (*store.Store)(nil)
 	_ bot.Refusals     = (*store.Store)(nil)
+	_ bot.Usage        = (*store.Store)(nil)
 	_ answer.Decisions = (*store.Store)(nil)
 	_ answer.Streams   = (*store.Store)(nil)
 	_ answer.Passkeys  = (*store.Store)(nil)

@@ -48,6 +48,7 @@ func formats() []format {
 		with(`()gh[pousr]_[A-Za-z0-9_]{20,}`, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		with(`()github_pat_[A-Za-z0-9_]{20,}`, "github_pat_"),
 		with(`()eC1hY2Nlc3MtdG9rZW46[A-Za-z0-9+/=_-]+`, "eC1hY2Nlc3MtdG9rZW46"), // base64 of "x-access-token:"
+		with(start+`nod-run-[A-Z2-7]{20,}`, "nod-run-"),                         // the model gateway's own
 		with(start+`sk-(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}`, "sk-"),
 		with(start+`sk-[A-Za-z0-9]{20,}`, "sk-"),
 		with(start+`tk_[a-z0-9]{29}`, "tk_"),

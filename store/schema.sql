@@ -183,6 +183,8 @@ CREATE INDEX events_stream ON events (stream, id);
 
 CREATE INDEX events_usage ON events (stream, id) WHERE kind = 'usage';
 
+CREATE INDEX events_used ON events (at) WHERE kind = 'usage';
+
 CREATE TABLE marks (
     name       TEXT    NOT NULL PRIMARY KEY CHECK (name <> ''),
     mark       TEXT    NOT NULL CHECK (mark <> ''),

@@ -12,19 +12,59 @@ import (
 	"nod/agent/agenttest"
 	"nod/agent/claude"
 	"nod/agent/codex"
+	"nod/agent/gateway"
 	"nod/runtime"
 	"nod/runtime/egress"
 )
 
+// program is one configured agent.
+type program struct {
+	agent.Adapter
+	upstream *gateway.Upstream // where its model is; nil when the program finds it itself
+	variable string            // where it looks for its model's key
+}
+
 // agents starts sessions by the name that the configuration gives an agent.
-type agents map[string]agent.Adapter
+type agents struct {
+	programs map[string]program
+	models   *gateway.Gateway
+}
 
 func (a agents) Start(ctx context.Context, name string, ex nod.Executor, s nod.AgentSpec) (nod.AgentSession, error) {
-	adapter, ok := a[name]
+	p, ok := a.programs[name]
 	if !ok {
 		return nil, nod.E(nod.NotFound, fmt.Sprintf("no agent is called %q", name), nil)
 	}
-	return adapter.Start(ctx, ex, s)
+	if p.upstream == nil {
+		return p.Adapter.Start(ctx, ex, s)
+	}
+	pass, err := a.models.Open(gateway.Route{Environment: s.Environment, Upstream: p.upstream, Meter: s.Meter})
+	if err != nil {
+		return nil, err
+	}
+	env := maps.Clone(s.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env[p.variable] = pass.Token.Reveal()
+	s.Env = env
+	session, err := p.Adapter.Start(ctx, ex, s)
+	if err != nil {
+		pass.Close()
+		return nil, err
+	}
+	return passing{session, pass}, nil
+}
+
+// passing is a session whose way to its model ends with it.
+type passing struct {
+	nod.AgentSession
+	pass *gateway.Pass
+}
+
+func (p passing) Wait() (nod.Result, error) {
+	defer p.pass.Close()
+	return p.AgentSession.Wait()
 }
 
 // The kinds of agents.
@@ -45,6 +85,26 @@ func (c AgentConfig) kind() string {
 	return kindClaude
 }
 
+// Where a model's key is.
+const (
+	keyGateway = "gateway" // with nod, which puts it into each call
+	keyDirect  = "direct"  // with the program
+)
+
+// baseVariable is where Claude Code looks for its model's address.
+const baseVariable = "ANTHROPIC_BASE_URL"
+
+// gated reports whether the program reaches its model through the gateway.
+func (c AgentConfig) gated() bool { return c.KeyFile != "" && c.Key != keyDirect && c.Script == "" }
+
+// api is the dialect of the program's model.
+func (c AgentConfig) api() gateway.API {
+	if c.kind() == kindCodex {
+		return gateway.OpenAI
+	}
+	return gateway.Anthropic
+}
+
 // keyVariable is where the program looks for its model's key.
 func (c AgentConfig) keyVariable() string {
 	if c.kind() == kindCodex {
@@ -53,22 +113,47 @@ func (c AgentConfig) keyVariable() string {
 	return "ANTHROPIC_API_KEY"
 }
 
-// newAgent makes the adapter of one configured agent. Its model key, if any, is
-// given to its process: the agent can read it (see SECURITY.md).
-func newAgent(name string, c AgentConfig, log *slog.Logger) (agent.Adapter, []nod.Secret, error) {
+// newAgent makes the adapter of one configured agent, and its way to its model.
+// With a direct key its process is given that, and the agent can read it (see
+// SECURITY.md); otherwise it is given the gateway's address, and for each run a token.
+func newAgent(name string, c AgentConfig, log *slog.Logger) (program, []nod.Secret, error) {
+	p := program{variable: c.keyVariable()}
 	env := map[string]string{"HOME": runtime.HomePath}
 	maps.Copy(env, c.Env)
 	var secrets []nod.Secret
 	if c.KeyFile != "" {
 		key, err := secretFile(c.KeyFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("agents.%s.key_file: %w", name, err)
+			return p, nil, fmt.Errorf("agents.%s.key_file: %w", name, err)
 		}
 		secrets = append(secrets, key)
-		env[c.keyVariable()] = key.Reveal()
+		if c.gated() {
+			if p.upstream, err = c.upstream(key); err != nil {
+				return p, nil, fmt.Errorf("agents.%s: %w", name, err)
+			}
+			c.BaseURL = "http://" + runtime.ProxyAddress + c.api().Path()
+		} else {
+			env[p.variable] = key.Reveal()
+		}
 	}
-	a, err := c.adapter(name, env, log)
-	return a, secrets, err
+	if c.kind() == kindClaude && c.BaseURL != "" {
+		env[baseVariable] = c.BaseURL
+	}
+	var err error
+	p.Adapter, err = c.adapter(name, env, log)
+	return p, secrets, err
+}
+
+// upstream is the model that key is for.
+func (c AgentConfig) upstream(key nod.Secret) (*gateway.Upstream, error) {
+	var authorities []byte
+	if c.CAFile != "" {
+		var err error
+		if authorities, err = os.ReadFile(c.CAFile); err != nil {
+			return nil, nod.E(nod.NotFound, "the file of authorities cannot be read", err)
+		}
+	}
+	return gateway.NewUpstream(c.api(), c.BaseURL, key, authorities)
 }
 
 func (c AgentConfig) adapter(name string, env map[string]string, log *slog.Logger) (agent.Adapter, error) {

@@ -103,7 +103,9 @@ type AgentConfig struct {
 	Kind    string            `json:"kind"`        // claude, codex or scripted; default scripted with a script_file, claude without
 	Argv    []string          `json:"argv"`        // the program inside the environment; required unless script_file is set
 	Model   string            `json:"model"`       // the model's name, for codex; its own default when empty
-	BaseURL string            `json:"base_url"`    // of the model API, for codex; default OpenAI's
+	BaseURL string            `json:"base_url"`    // of the model's API, as the program has it; default Anthropic's or OpenAI's
+	CAFile  string            `json:"ca_file"`     // PEM, the authorities to trust for base_url; default the system's
+	Key     string            `json:"key"`         // gateway (default): the key stays on the host; direct: the program is given it
 	Mounts  map[string]string `json:"mounts"`      // host directory by path inside, read-only
 	Env     map[string]string `json:"env"`         // not for secrets
 	KeyFile string            `json:"key_file"`    // the model API's key
@@ -309,8 +311,16 @@ func (c Config) check() error {
 			return fmt.Errorf("agents.%s.script_file goes with the kind scripted, and only with it", name)
 		case len(a.Argv) == 0 && kind != kindScripted:
 			return fmt.Errorf("agents.%s.argv is required", name)
-		case kind != kindCodex && (a.Model != "" || a.BaseURL != ""):
-			return fmt.Errorf("agents.%s: model and base_url are for the kind codex", name)
+		case kind != kindCodex && a.Model != "":
+			return fmt.Errorf("agents.%s: model is for the kind codex", name)
+		case a.Key != "" && a.Key != keyGateway && a.Key != keyDirect:
+			return fmt.Errorf("agents.%s.key is not gateway or direct: %q", name, a.Key)
+		case a.KeyFile == "" && (a.Key != "" || a.CAFile != ""):
+			return fmt.Errorf("agents.%s: key and ca_file go with a key_file", name)
+		case a.Key == keyDirect && a.CAFile != "":
+			return fmt.Errorf("agents.%s.ca_file is for the gateway: with a direct key the program needs it, see its env", name)
+		case a.gated() && a.Env[baseVariable] != "":
+			return fmt.Errorf("agents.%s.env sets %s: write base_url", name, baseVariable)
 		}
 	}
 	for i, r := range c.Repos {

@@ -23,8 +23,10 @@ import (
 	"nod/agent"
 	"nod/agent/agenttest"
 	"nod/agent/claude"
+	"nod/agent/gateway"
 	"nod/bot/github/githubsim"
 	"nod/notify/ntfytest"
+	"nod/policy"
 	"nod/runtime"
 )
 
@@ -69,8 +71,9 @@ type demoOptions struct {
 	once, json   bool
 	talk         io.Writer // progress and addresses
 	data, errs   io.Writer
-	decisionTime string         // as Config.DecisionTime
-	agent        *AgentConfig   // in place of the scripted agent
+	decisionTime string       // as Config.DecisionTime
+	agent        *AgentConfig // in place of the scripted agent
+	policy       policy.Settings
 	driver       runtime.Driver // in place of the one this system has
 }
 
@@ -166,11 +169,12 @@ func (d *demo) phoneBase() string {
 // build makes the simulated GitHub, the push service and nod, which will listen on port.
 func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	log := demoLog(o.errs)
-	audit := newEgressLog(log)
+	audit, models := newEgressLog(log), gateway.New(time.Now, log)
+	d.close = append(d.close, models.Close)
 	driver := o.driver
 	if driver == nil {
 		var err error
-		if driver, err = demoDriver(ctx, d.dir, audit, log); err != nil {
+		if driver, err = demoDriver(ctx, d.dir, audit.proxy(models), log); err != nil {
 			return err
 		}
 	}
@@ -186,9 +190,10 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 	name, settings := "scripted", AgentConfig{}
 	var keys []nod.Secret
 	adapter, err := demoAgent(log)
+	does := program{Adapter: adapter}
 	if o.agent != nil {
 		name, settings = "demo", *o.agent
-		adapter, keys, err = newAgent(name, settings, log)
+		does, keys, err = newAgent(name, settings, log)
 	}
 	if err != nil {
 		return err
@@ -199,11 +204,11 @@ func (d *demo) build(ctx context.Context, port int, o demoOptions) error {
 		Listen: fmt.Sprintf("127.0.0.1:%d", port), PublicURL: d.public, StateDir: filepath.Join(d.dir, "state"),
 		Ntfy: NtfyConfig{URL: ntfyURL}, SoftLimits: true, DecisionTime: o.decisionTime,
 		Agents: map[string]AgentConfig{name: settings},
-		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: CheckConfig{Command: []string{"sh", "test.sh"}}}},
+		Repos:  []RepoConfig{{Repo: demoRepo, Agent: name, Check: CheckConfig{Command: []string{"sh", "test.sh"}}, Policy: o.policy}},
 	}
 	c.defaults()
 	d.system, err = assemble(ctx, parts{config: c, driver: driver, audit: audit, log: log, observe: d.spent.add,
-		agents:  map[string]agent.Adapter{name: adapter},
+		agents: map[string]program{name: does}, models: models,
 		secrets: secrets{privateKey: app.PEM, webhook: []nod.Secret{app.WebhookSecret}, topic: d.topic, token: token, agents: keys}})
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 func needEnvironments(t *testing.T) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	if _, err := demoDriver(t.Context(), t.TempDir(), newEgressLog(log), log); err != nil {
+	if _, err := demoDriver(t.Context(), t.TempDir(), newEgressLog(log).proxy(nil), log); err != nil {
 		runtimetest.Missing(t, "environments: "+err.Error())
 	}
 }

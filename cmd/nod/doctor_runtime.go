@@ -49,7 +49,7 @@ func doctorRuntimeCommand() *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 			log := slog.New(slog.DiscardHandler)
-			driver, err := openDriver(cmd.Context(), c, dir, newEgressLog(log), log)
+			driver, err := openDriver(cmd.Context(), c, dir, newEgressLog(log).proxy(nil), log)
 			if err != nil {
 				return err
 			}

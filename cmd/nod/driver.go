@@ -69,26 +69,27 @@ type closer interface {
 	Close() error
 }
 
-// openDriver opens the configured driver, whatever it can enforce.
-func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
+// openDriver opens the configured driver, whatever it can enforce. e is the template
+// of each environment's proxy.
+func openDriver(ctx context.Context, c RuntimeConfig, stateDir string, e egress.Config, log *slog.Logger) (closer, error) {
 	if c.Driver == "" || c.Driver == embeddedDriver {
-		return openEmbedded(c, stateDir, audit, log)
+		return openEmbedded(c, stateDir, e, log)
 	}
 	if c.Driver == appleDriver {
 		if c.Archive != "" || c.Build != "" || c.Pull {
 			return nil, nod.E(nod.Invalid, "the apple driver takes an image that is there: no archive, no build, no pull", nil)
 		}
 		return apple.New(ctx, apple.Config{Program: c.Socket, StateDir: filepath.Join(stateDir, "vm"), Guest: c.Guest, Image: c.Image,
-			Egress: egress.Config{Audit: audit.record}, Log: log})
+			Egress: e, Log: log})
 	}
 	return docker.New(ctx, docker.Config{Engine: c.Driver, Socket: c.Socket, StateDir: filepath.Join(stateDir, c.Driver), Guest: c.Guest,
-		Image: c.Image, Archive: c.Archive, Build: c.Build, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
+		Image: c.Image, Archive: c.Archive, Build: c.Build, Pull: c.Pull, Egress: e, Log: log})
 }
 
 // provenDriver is openDriver, refused where this host cannot hold an environment:
 // nothing weaker is tried.
-func provenDriver(ctx context.Context, c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
-	d, err := openDriver(ctx, c, stateDir, audit, log)
+func provenDriver(ctx context.Context, c RuntimeConfig, stateDir string, e egress.Config, log *slog.Logger) (closer, error) {
+	d, err := openDriver(ctx, c, stateDir, e, log)
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // openEmbedded opens the driver that needs no daemon.
-func openEmbedded(c RuntimeConfig, stateDir string, audit *egressLog, log *slog.Logger) (closer, error) {
-	return linux.New(linux.Config{StateDir: filepath.Join(stateDir, "runtime"), Guest: c.Guest, Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: egress.Config{Audit: audit.record}, Log: log})
+func openEmbedded(c RuntimeConfig, stateDir string, e egress.Config, log *slog.Logger) (closer, error) {
+	return linux.New(linux.Config{StateDir: filepath.Join(stateDir, "runtime"), Guest: c.Guest, Image: c.Image, Archive: c.Archive, Pull: c.Pull, Egress: e, Log: log})
 }
 
 // demoDriver is the embedded one on Linux: the demo shows the real thing or says
 // why it can't.
-func demoDriver(ctx context.Context, dir string, audit *egressLog, log *slog.Logger) (runtime.Driver, error) {
-	return provenDriver(ctx, RuntimeConfig{}, dir, audit, log)
+func demoDriver(ctx context.Context, dir string, e egress.Config, log *slog.Logger) (runtime.Driver, error) {
+	return provenDriver(ctx, RuntimeConfig{}, dir, e, log)
 }

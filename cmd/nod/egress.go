@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nod"
+	"nod/agent/gateway"
 	"nod/runtime/egress"
 	"nod/store"
 )
@@ -23,6 +24,16 @@ type egressLog struct {
 
 func newEgressLog(log *slog.Logger) *egressLog {
 	return &egressLog{log: log, tasks: map[string]string{}}
+}
+
+// proxy is the template of every environment's proxy: what it says is kept here, and
+// plain HTTP to itself goes to models, when there are any.
+func (l *egressLog) proxy(models *gateway.Gateway) egress.Config {
+	c := egress.Config{Audit: l.record}
+	if models != nil {
+		c.Local = models.Serve
+	}
+	return c
 }
 
 func (l *egressLog) open(s *store.Store) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -79,8 +80,64 @@ func policyCommand() *cobra.Command {
 	}
 	configFlag(explain, &path)
 	explain.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	root.AddCommand(explain)
+	root.AddCommand(explain, policyTestCommand())
 	return root
+}
+
+// policyTestCommand judges one permission prompt as the bot would.
+func policyTestCommand() *cobra.Command {
+	var path, repo, tools string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "test TOOL INPUT", Short: "Print how a tool call of an agent would be judged, and why",
+		Long: `Judges one tool call by the tool rules of a repository, as nod does before it asks anybody.
+INPUT is the JSON that the agent would run. Links in paths are not followed: there is no
+workspace to look at.`,
+		Example: `  nod policy test "Bash" '{"command":"git status && rm -rf build"}' --repo acme/web
+  nod policy test Read '{"file_path":"/etc/passwd"}' --tools balanced`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, err := toolRules(path, repo, tools)
+			if err != nil {
+				return err
+			}
+			if !json.Valid([]byte(args[1])) {
+				return &nod.Error{Code: nod.Invalid, Msg: "the input is not JSON", Hint: `such as '{"command":"ls"}'`}
+			}
+			v := policy.Tool(rules, args[0], json.RawMessage(args[1]))
+			if asJSON {
+				return printJSON(cmd, v)
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), printable(v.Because.String()))
+			return err
+		},
+	}
+	configFlag(c, &path)
+	c.Flags().StringVar(&repo, "repo", "", "whose rules; not needed where the configuration has one repository")
+	c.Flags().StringVar(&tools, "tools", "", "judge by careful, balanced or in-box alone, without a configuration")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.MarkFlagsMutuallyExclusive("repo", "tools")
+	return c
+}
+
+// toolRules are those of a repository in the configuration at path, or a preset.
+func toolRules(path, repo, tools string) (policy.ToolRules, error) {
+	if tools != "" {
+		rules, err := policy.Compile(policy.Settings{Preset: string(policy.Prototype), Tools: tools})
+		return rules.Tools, err
+	}
+	cfg, err := LoadConfig(path)
+	if err != nil {
+		return policy.ToolRules{}, err
+	}
+	if repo == "" && len(cfg.Repos) != 1 {
+		return policy.ToolRules{}, &nod.Error{Code: nod.Invalid, Msg: "the configuration has several repositories", Hint: "name one with --repo"}
+	} else if repo == "" {
+		repo = cfg.Repos[0].Repo
+	}
+	owner, name, _ := strings.Cut(repo, "/")
+	set, err := repoRules(cfg, nod.Repo{Owner: owner, Name: name})
+	return set.Rules.Tools, err
 }
 
 // repoRules returns what the configuration says of repo.

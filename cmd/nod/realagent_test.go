@@ -21,6 +21,7 @@ import (
 	"nod/agent/agenttest/modelserver"
 	"nod/bot/github/githubsim"
 	"nod/notify/answer/answertest"
+	"nod/policy"
 	"nod/runtime/egress"
 	"nod/runtime/runtimetest"
 )
@@ -48,6 +49,8 @@ type realDemo struct {
 	program string // its path inside, which no other process has
 	log     *syncBuffer
 	asked   []nod.Decision
+	gated   bool   // its key is with the gateway
+	shown   string // the transcript holds it, and so that the search for the key is one, the database
 }
 
 // realAgent says how to start one real agent.
@@ -55,7 +58,9 @@ type realAgent struct {
 	kind, variable string              // of the program: its adapter, and what holds its path
 	root           func(string) string // the directory to mount, from the program's path
 	env            map[string]string
-	baseURL        string
+	baseURL        string // with a direct key
+	gated          bool   // the key is with the gateway, which alone leads to the model
+	policy         policy.Settings
 	model          *modelserver.Server // whose certificate is good for modelHost
 }
 
@@ -69,7 +74,7 @@ func newRealDemo(t *testing.T, a realAgent, hosts ...string) *realDemo {
 		t.Fatal(err)
 	}
 	t.Setenv("NOD_DEMO_LOG", "1") // the proxy's verdicts are log lines
-	w := &realDemo{t: t, log: &syncBuffer{}, model: a.model, kind: a.kind}
+	w := &realDemo{t: t, log: &syncBuffer{}, model: a.model, kind: a.kind, gated: a.gated, shown: "key=[redacted]"}
 	trust, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
 	for file, content := range map[string][]byte{filepath.Join(trust, "ca.pem"): w.model.CAPEM, key: []byte(modelKey + "\n")} {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
@@ -86,12 +91,16 @@ func newRealDemo(t *testing.T, a realAgent, hosts ...string) *realDemo {
 		t.Fatal(err)
 	}
 	w.program = filepath.Join(inside, rest)
-	settings := &AgentConfig{Kind: a.kind, Argv: []string{w.program}, KeyFile: key, BaseURL: a.baseURL, Env: a.env,
+	settings := &AgentConfig{Kind: a.kind, Argv: []string{w.program}, KeyFile: key, Key: keyDirect, BaseURL: a.baseURL, Env: a.env,
 		Mounts: map[string]string{inside: root, "/opt/trust": trust}}
+	if a.gated {
+		settings.Key, settings.CAFile, settings.Mounts = keyGateway, filepath.Join(trust, "ca.pem"), map[string]string{inside: root}
+		settings.BaseURL = "https://" + w.model.TLS + settings.api().Path()
+	}
 	for _, e := range hosts {
 		settings.Egress = append(settings.Egress, fmt.Sprintf(e, w.model.TLS))
 	}
-	if w.demo, err = startDemo(t.Context(), demoOptions{talk: w.log, errs: w.log, agent: settings}); err != nil {
+	if w.demo, err = startDemo(t.Context(), demoOptions{talk: w.log, errs: w.log, agent: settings, policy: a.policy}); err != nil {
 		t.Fatalf("%v\n%s", err, w.log)
 	}
 	t.Cleanup(func() {
@@ -339,8 +348,12 @@ func (w *realDemo) published(c nod.Case, steps int, key func(http.Header) string
 	}
 
 	main := 0
+	host, verdicts := modelHost, []string{"allow model.test:443", "deny unlisted.invalid:443"}
+	if w.gated {
+		host, verdicts = w.model.TLS, verdicts[1:]
+	}
 	for _, q := range w.model.Requests() {
-		if !q.TLS || q.Host != modelHost {
+		if !q.TLS || q.Host != host {
 			w.t.Errorf("a request came another way: %s", q.Dump())
 		}
 		if q.Main {
@@ -354,7 +367,7 @@ func (w *realDemo) published(c nod.Case, steps int, key func(http.Header) string
 		w.t.Errorf("%d requests of the main loop", main)
 	}
 	// The other host is what the environment's own probe asks for.
-	if got := w.verdicts(); !slices.Equal(got, []string{"allow model.test:443", "deny unlisted.invalid:443"}) {
+	if got := w.verdicts(); !slices.Equal(got, verdicts) {
 		w.t.Errorf("the proxy was asked for %q", got)
 	}
 
@@ -365,12 +378,12 @@ func (w *realDemo) published(c nod.Case, steps int, key func(http.Header) string
 		if bytes.Contains(e.Data, []byte(modelKey)) {
 			w.t.Errorf("the key is in the transcript: %s", e.Data)
 		}
-		printed = printed || e.Kind == nod.EventToolResult && bytes.Contains(e.Data, []byte("key=[redacted]"))
+		printed = printed || e.Kind == nod.EventToolResult && bytes.Contains(e.Data, []byte(w.shown))
 	}
 	if !printed {
-		w.t.Error("the transcript does not show that the agent printed its key")
+		w.t.Errorf("the transcript does not show that the agent printed %q", w.shown)
 	}
-	w.keyless("key=[redacted]")
+	w.keyless(w.shown)
 	w.end()
 }
 

@@ -6,11 +6,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"nod"
-	"nod/agent"
+	"nod/agent/gateway"
 )
 
 // configFlag adds the flag that names the configuration file.
@@ -42,19 +43,20 @@ func serveCommand() *cobra.Command {
 				return err
 			}
 			defer unlock()
-			p := parts{config: cfg, log: log, audit: newEgressLog(log), agents: map[string]agent.Adapter{}}
+			p := parts{config: cfg, log: log, audit: newEgressLog(log), agents: map[string]program{},
+				models: gateway.New(time.Now, log)}
+			defer p.models.Close()
 			if p.secrets, err = readSecrets(cfg); err != nil {
 				return err
 			}
 			for name, a := range cfg.Agents {
-				adapter, secrets, err := newAgent(name, a, log)
-				if err != nil {
+				var key []nod.Secret
+				if p.agents[name], key, err = newAgent(name, a, log); err != nil {
 					return err
 				}
-				p.agents[name] = adapter
-				p.secrets.agents = append(p.secrets.agents, secrets...)
+				p.secrets.agents = append(p.secrets.agents, key...)
 			}
-			if p.driver, err = provenDriver(cmd.Context(), cfg.Runtime, cfg.StateDir, p.audit, log); err != nil {
+			if p.driver, err = provenDriver(cmd.Context(), cfg.Runtime, cfg.StateDir, p.audit.proxy(p.models), log); err != nil {
 				return err
 			}
 			s, err := assemble(cmd.Context(), p)

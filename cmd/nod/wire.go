@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"nod"
-	"nod/agent"
+	"nod/agent/gateway"
 	"nod/bot"
 	"nod/bot/github"
 	"nod/bot/hostgit"
@@ -73,7 +73,8 @@ type parts struct {
 	secrets secrets
 	driver  runtime.Driver
 	audit   *egressLog // of the driver's proxies
-	agents  map[string]agent.Adapter
+	agents  map[string]program
+	models  *gateway.Gateway
 	log     *slog.Logger
 	observe func(verb string, d time.Duration) // may be nil
 }
@@ -244,11 +245,12 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: dir, Neutralize: github.Neutralize,
 		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)),
 		Push:        func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push { return notify.Tell(d, t, w, public) },
+		Note:        func(n nod.Note, t nod.Task) nod.Push { return notify.ForTask(n, t, public) },
 		RemindAfter: remind, Reminders: *c.Ntfy.Reminders, SecondChannel: phone.Second != nil,
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Secret: s.store.HoldsSecret, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Agents: agents(s.agents), Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
+		Ledger: s.store, Queues: s.store, Usage: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Texts: git, Agents: agents{s.agents, s.models}, Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}},

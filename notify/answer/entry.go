@@ -107,7 +107,28 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 			text += " (until " + r.ResetsAt.UTC().Format("2006-01-02 15:04 UTC") + ")"
 		}
 		return "cannot go on", text, ok
-	case nod.EventUsage, nod.EventAgentUsage:
+	case nod.EventBudget:
+		var x struct {
+			Hard bool   `json:"hard"`
+			Text string `json:"text"`
+		}
+		ok = read(&x)
+		return map[bool]string{true: "stops at a budget", false: "is near a budget"}[x.Hard], x.Text, ok
+	case nod.EventUsage:
+		var u nod.TurnUsage
+		ok = read(&u)
+		said := []string{}
+		if u.InputTokens != nil && u.OutputTokens != nil {
+			said = append(said, fmt.Sprintf("%d tokens in, %d out", *u.InputTokens, *u.OutputTokens))
+		}
+		if u.CostUSD != nil {
+			said = append(said, fmt.Sprintf("about $%.2f", *u.CostUSD))
+		}
+		if len(said) == 0 {
+			said = []string{"an amount that nobody told"}
+		}
+		return "used", strings.Join(said, ", "), ok
+	case nod.EventAgentUsage:
 		var u nod.Usage
 		ok = read(&u)
 		text = fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)

@@ -26,6 +26,7 @@ func TestNodsOwnActsAreToldInWords(t *testing.T) {
 		{nod.Audit, nod.EventEffectIntended, nod.Effect{Kind: nod.EffectPush, State: nod.EffectIntended}},
 		{nod.Audit, nod.EventEffectOutcome, nod.Effect{Kind: nod.EffectOpenPR, State: nod.EffectRefused, Error: "the base is gone"}},
 		{nod.Transcript, nod.EventSession, nod.SessionOpened{Program: "claude", Version: "2.1.0"}},
+		{nod.Audit, nod.EventBudget, map[string]any{"scope": "repo", "hard": true, "text": "this repository today has used 9 tokens of 8"}},
 		{nod.Audit, nod.EventUsage, nod.Usage{InputTokens: 12, OutputTokens: 3, CostUSD: &cost}},
 	} {
 		w.store.commit(nod.NewEvent(task.ID, e.tier, e.kind, nod.Supervisor(), e.data))
@@ -34,7 +35,7 @@ func TestNodsOwnActsAreToldInWords(t *testing.T) {
 	page, err := w.owner().Page(t.Context(), "/t/"+task.ID)
 	w.must(err)
 	for _, want := range []string{"takes the task", "Flaky login test", "start: auto", "Read: ask", "isolation namespaces, uid 1000", "network lo, read-only root",
-		"is going to", "push the branch", "refused", "open the pull request: the base is gone", "claude 2.1.0", "12 tokens in, 3 out, about $0.25 so far",
+		"is going to", "push the branch", "refused", "open the pull request: the base is gone", "claude 2.1.0", "12 tokens in, 3 out, about $0.25", "today has used 9 tokens of 8",
 		"of a later version"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)

@@ -92,6 +92,10 @@ func optionLabel(option string) string {
 		return "Send it back"
 	case nod.Cancel:
 		return "Cancel the task"
+	case nod.Resume:
+		return "Go on now"
+	case nod.Hold:
+		return "Do not go on by itself"
 	}
 	return option
 }

@@ -6,7 +6,10 @@
 // DNS), public addresses, dial of exactly the addresses that were checked, TLS
 // with the allowed name as SNI, splice. Whatever is not understood is refused.
 //
-// It must never decrypt, never speak plain HTTP, never follow a name the policy
+// What asks the proxy itself for a path goes to Config.Local unread, where there is
+// one: the model gateway, which has its own rules.
+//
+// It must never decrypt, never speak plain HTTP itself, never follow a name the policy
 // does not hold, and never put bytes of the guest into a reply.
 //
 // What it cannot see: the name inside the encrypted stream. A guest may ask an

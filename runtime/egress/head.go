@@ -34,6 +34,13 @@ func readHead(r *bufio.Reader) (string, error) {
 	}
 }
 
+// toItself reports whether a head asks the proxy itself for something: a path, not
+// an authority or the address of another server.
+func toItself(head string) bool {
+	method, rest, ok := strings.Cut(head, " ")
+	return ok && isToken(method) && strings.HasPrefix(rest, "/")
+}
+
 // parseHead takes a CONNECT head apart. It is strict where parsers differ: CRLF
 // only, single spaces, no control bytes, no folded lines, no body, at most one
 // Host, which must name the same target.

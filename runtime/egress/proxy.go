@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +28,10 @@ type Config struct {
 	Resolver    Resolver    // nil means net.DefaultResolver
 	Now         func() time.Time
 	Log         *slog.Logger // nil discards
+	// Local serves plain HTTP that the guest sends to the proxy itself, as the
+	// model gateway does. It is given each such connection from its first byte, and
+	// returns when it is done with it or ctx ends. nil refuses them all.
+	Local func(ctx context.Context, environment string, c net.Conn)
 
 	MaxTunnels int           // at once; 0 means 256
 	MaxBytes   int64         // both ways of one tunnel, give or take 256 KiB; 0 means 8 GiB
@@ -230,7 +236,15 @@ func (p *Proxy) release(t *tunnel) {
 	p.mu.Unlock()
 }
 
-// handle serves one connection: exactly one CONNECT.
+// replayed is a connection whose beginning was read already.
+type replayed struct {
+	net.Conn
+	all io.Reader
+}
+
+func (r *replayed) Read(b []byte) (int, error) { return r.all.Read(b) }
+
+// handle serves one connection: exactly one CONNECT, or plain HTTP for Local.
 func (p *Proxy) handle(ctx context.Context, guest net.Conn) {
 	defer closeQuietly(guest)
 	defer whenDone(ctx, func() { closeQuietly(guest) })()
@@ -242,6 +256,12 @@ func (p *Proxy) handle(ctx context.Context, guest net.Conn) {
 	if err != nil {
 		if why := headReason(err); why != "" && ctx.Err() == nil {
 			p.refuse(guest, target{}, why)
+		}
+		return
+	}
+	if p.cfg.Local != nil && toItself(head) {
+		if guest.SetDeadline(time.Time{}) == nil {
+			p.cfg.Local(ctx, p.cfg.Environment, &replayed{guest, io.MultiReader(strings.NewReader(head), in)})
 		}
 		return
 	}
