@@ -64,6 +64,9 @@ func sight(paths []string) Sighting {
 	}
 	a.RootReadOnly = true
 	for _, dir := range []string{"/", "/usr", "/etc", "/nod", "/dev"} {
+		if _, err := os.Lstat(dir); dir == "/usr" && errors.Is(err, os.ErrNotExist) {
+			continue // an image may do without; then "/" says that none can be made
+		}
 		// An engine's /dev is a file system of its own, and root's.
 		if err := tryWrite(dir); !errors.Is(err, unix.EROFS) && (dir != "/dev" || !errors.Is(err, unix.EACCES)) {
 			a.RootReadOnly = false

@@ -111,7 +111,8 @@ func quotaMount(t *testing.T) string {
 		t.Fatalf("mkfs.ext4: %v %s", err, out)
 	}
 	if out, err := exec.Command("mount", "-o", "loop,prjquota", file, dir).CombinedOutput(); err != nil {
-		runtimetest.Missing(t, "a loop device with project quotas: "+string(out))
+		// No package brings this: the kernel must have CONFIG_QFMT_V2.
+		t.Skip("this kernel mounts no ext4 with project quotas: " + string(out))
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
