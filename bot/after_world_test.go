@@ -147,7 +147,7 @@ func (a *after) label() {
 func (a *after) until(what string, ok func(nod.Case) bool) nod.Case {
 	a.Helper()
 	var c nod.Case
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
 		t, err := a.store.TaskOf(a.Context(), afterRepo, a.issue)
 		if err == nil {
 			c, err = a.store.Case(a.Context(), t.ID)

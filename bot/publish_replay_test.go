@@ -50,7 +50,7 @@ func (r *replayed) until(what string, ok func(nod.Case) bool) nod.Case {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	last := nod.Case{}
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); <-tick.C {
 		t, err := r.store.TaskOf(r.Context(), nod.Repo{Host: "github.com", Owner: "ada", Name: "web"}, r.issue)
 		if err != nil {
 			continue

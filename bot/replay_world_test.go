@@ -204,7 +204,7 @@ func (h history) Payload(ctx context.Context, id int64) ([]byte, error) {
 // eventually waits until ok holds.
 func (r *replay) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); {
+	for end := time.Now().Add(5 * time.Minute); !ok(); {
 		if time.Now().After(end) {
 			tasks, err := r.store.Tasks(r.t.Context())
 			r.t.Fatalf("never: %s (tasks %+v, %v)", what, tasks, err)
