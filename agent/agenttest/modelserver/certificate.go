@@ -25,7 +25,8 @@ func certificates(hosts []string) (caPEM []byte, leaf tls.Certificate, err error
 		return nil, leaf, fmt.Errorf("make the server's key: %w", err)
 	}
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nod mock authority"},
+	// Of two authorities with one name, some programs only ever try the first.
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nod mock authority " + rand.Text()},
 		NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
