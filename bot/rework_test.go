@@ -300,6 +300,39 @@ func TestR34PullRequestClosedOrMergedDuringARound(t *testing.T) {
 	}
 }
 
+// Nobody may comment on a locked issue. What was asked for is done all the same.
+func TestR34LockedIssueIsWorkedOnWithoutComments(t *testing.T) {
+	t.Parallel()
+	a := newAfter(t)
+	n, err := a.sim.CreateIssue("ada", crashRepo, "Total is wrong", "It ignores the coupon.")
+	a.ok(err)
+	a.ok(a.sim.Lock("ada", crashRepo, n))
+	a.serve()
+	a.ok(a.sim.Label("ada", crashRepo, n, "nod"))
+	a.issue = n
+	c := a.delivers(1)
+	v, err := a.sim.View(crashRepo, n)
+	a.ok(err)
+	if len(v.Comments) != 0 || a.pull(c) == 0 {
+		t.Errorf("comments %+v, pull request #%d", v.Comments, a.pull(c))
+	}
+	refused := 0
+	for _, e := range c.Effects {
+		switch {
+		case e.State == nod.EffectRefused && e.Kind == nod.EffectStatusComment:
+			refused++
+		case e.State != nod.EffectDone:
+			t.Errorf("effect %s: %s, %s", e.Key, e.State, e.Error)
+		}
+	}
+	if refused == 0 {
+		t.Error("no comment was refused")
+	}
+	a.ok(a.sim.MergePull("ada", crashRepo, a.pull(c)))
+	a.until("completed", in(nod.TaskCompleted))
+	a.chain()
+}
+
 // Nobody told nod: the sweep finds it.
 func TestMergeThatNobodyReportedIsFoundAtStart(t *testing.T) {
 	t.Parallel()

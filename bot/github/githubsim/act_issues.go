@@ -63,6 +63,15 @@ func (s *Server) DeleteComment(by, full string, n int, id int64) error {
 	})
 }
 
+// Lock lets nobody comment any more, the App included.
+func (s *Server) Lock(by, full string, n int) error {
+	return s.withIssue(by, full, n, func(r *repo, i *issue, u *user) error {
+		i.locked = true
+		s.emit(r, u, "issues", "locked", obj{"issue": s.issueJSON(r, i)})
+		return nil
+	})
+}
+
 // CloseIssue closes an issue.
 func (s *Server) CloseIssue(by, full string, n int) error { return s.setOpen(by, full, n, false) }
 

@@ -110,7 +110,7 @@ type issue struct {
 	number                    int
 	title, body               string
 	author                    *user
-	closed                    bool
+	closed, locked            bool
 	labels                    []*label
 	comments                  []*comment
 	events                    []*event

@@ -234,6 +234,9 @@ func createComment(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if i.locked {
+		return 0, nil, &apiError{status: http.StatusForbidden, msg: "Unable to create comment because issue is locked."}
+	}
 	var in struct{ Body string }
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err

@@ -100,7 +100,7 @@ func (s *Server) issueURL(r *repo, i *issue) string {
 func (s *Server) issueJSON(r *repo, i *issue) obj {
 	api := fmt.Sprintf("%s/issues/%d", s.repoURL(r), i.number)
 	out := obj{"id": i.id, "node_id": nodeID("I", i.id), "number": i.number, "title": i.title, "body": i.body,
-		"user": s.userJSON(i.author), "state": stateOf(i), "locked": false, "labels": s.labelsJSON(r, i.labels),
+		"user": s.userJSON(i.author), "state": stateOf(i), "locked": i.locked, "labels": s.labelsJSON(r, i.labels),
 		"assignees": []obj{}, "comments": len(i.comments), "created_at": when(i.created), "updated_at": when(i.updated),
 		"closed_at": when(i.closeAt), "author_association": association(r, i.author), "url": api, "repository_url": s.repoURL(r),
 		"html_url": s.issueURL(r, i), "comments_url": api + "/comments", "events_url": api + "/events",
@@ -147,7 +147,7 @@ func (s *Server) pullJSON(r *repo, i *issue) obj {
 	p := i.pull
 	api := s.pullURL(r, i)
 	out := obj{"id": i.id, "node_id": nodeID("PR", i.id), "number": i.number, "title": i.title, "body": i.body,
-		"user": s.userJSON(i.author), "state": stateOf(i), "locked": false, "draft": p.draft, "merged": p.merged,
+		"user": s.userJSON(i.author), "state": stateOf(i), "locked": i.locked, "draft": p.draft, "merged": p.merged,
 		"labels": s.labelsJSON(r, i.labels), "assignees": []obj{}, "requested_reviewers": s.reviewersJSON(p),
 		"head": s.branchSideJSON(r, p.head, p.headSHA), "base": s.branchSideJSON(r, p.base, p.baseSHA),
 		"merge_commit_sha": nil, "merged_by": s.userJSON(p.mergedBy), "merged_at": when(p.mergedAt),
