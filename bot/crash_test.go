@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,12 +168,15 @@ var points = map[nod.SignMode][]string{
 // TestKilledAtEachStepOfPublishing holds invariants 8, 10 and 13 from the bundle to
 // the pull request, with both ways to sign: wherever the process is killed, the next
 // one ends with one branch update, one pull request and one comment. Each task goes
-// through one kill at every point. There are twenty tasks where nothing may be
-// skipped; with NOD_TEST_LONG every transaction in between is a point too.
+// through one kill at every point. There are two tasks, or as many as NOD_TEST_KILLS
+// says; with NOD_TEST_LONG every transaction in between is a point too.
 func TestKilledAtEachStepOfPublishing(t *testing.T) {
 	times := 2
-	if os.Getenv("NOD_TEST_LONG") != "" || os.Getenv("NOD_TEST_ALL") != "" {
-		times = 20
+	if n := os.Getenv("NOD_TEST_KILLS"); n != "" {
+		var err error
+		if times, err = strconv.Atoi(n); err != nil || times < 2 {
+			t.Fatalf("NOD_TEST_KILLS is %q, not a number of at least 2", n)
+		}
 	}
 	for sign, at := range points {
 		for half := range 2 {
