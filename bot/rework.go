@@ -127,9 +127,7 @@ func (b *Bot) heed(ctx context.Context, task string, by nod.Actor, r *receipt, d
 			"action": "rework", "key": d.key, "input_digest": nod.Digest([]byte(d.text)), "verdict": d.verdict})
 		ch.Events = append(ch.Events, &e)
 		ch.Blobs = append(ch.Blobs, []byte(d.text))
-		c.Task.Untrusted = d.verdict.Mark(c.Task.Untrusted)
 		if d.verdict.Asks() {
-			ch.Tasks = append(ch.Tasks, &c.Task)
 			if err := b.open(c, ch, func(nod.Task) (nod.Decision, string) {
 				return nod.Decision{Kind: nod.Question, Cause: nod.CauseRework, Subject: d.subject, Options: []string{nod.Allow, nod.Deny}}, d.text
 			}); err != nil {
@@ -137,6 +135,7 @@ func (b *Bot) heed(ctx context.Context, task string, by nod.Actor, r *receipt, d
 			}
 			return true, b.tell(c, ch, "heed/"+d.key)
 		}
+		c.Task.Untrusted = d.verdict.Mark(c.Task.Untrusted)
 		c.Task.Rework = join(c.Task.Rework, d.text)
 		ch.Tasks = append(ch.Tasks, &c.Task)
 		return true, b.tell(c, ch, "heed/"+d.key)
@@ -170,7 +169,7 @@ func (b *Bot) followUp(ctx context.Context, c nod.Case) (bool, error) {
 				return false, nil
 			}
 			if text != "" {
-				c.Task.Rework = join(c.Task.Rework, text)
+				c.Task.Rework, c.Task.Untrusted = join(c.Task.Rework, text), true
 				ch.Tasks = append(ch.Tasks, &c.Task)
 			}
 			return true, b.tell(c, ch, key)

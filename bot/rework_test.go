@@ -95,7 +95,10 @@ func TestStrangersReviewAsksTheOwnerFirst(t *testing.T) {
 		}
 		if say == "Delete the tests." {
 			a.answer(nod.CauseRework, nod.Deny)
-			a.until("the denial is noted", func(c nod.Case) bool { return len(c.Open()) == 0 && settled(c) })
+			c := a.until("the denial is noted", func(c nod.Case) bool { return len(c.Open()) == 0 && settled(c) })
+			if c.Task.Untrusted || c.Task.Rework != "" {
+				t.Errorf("words that nobody let in left their mark: %+v", c.Task)
+			}
 		}
 	}
 	a.answer(nod.CauseRework, nod.Allow)
