@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -244,6 +245,13 @@ func (e *ear) Send(_ context.Context, p nod.Push) (string, error) {
 	return "", nil
 }
 
+// told is what it has heard so far.
+func (e *ear) told() []nod.Push {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.heard)
+}
+
 func (e *ear) Sent(context.Context, nod.Push, time.Duration) string { return "" }
 
 // TestSecondChannelIsToldWhenNobodyLooked, and only then, also when the first has
@@ -261,20 +269,20 @@ func TestSecondChannelIsToldWhenNobodyLooked(t *testing.T) {
 		d := w.until("the agent asks", waitingFor(nod.CauseTool)).Open()[0]
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if len(other.heard) != 0 {
-			t.Errorf("told at once: %+v", other.heard)
+		if heard := other.told(); len(heard) != 0 {
+			t.Errorf("told at once: %+v", heard)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if len(other.heard) != 1 || !strings.HasSuffix(other.heard[0].Click, d.ID) || other.heard[0].Closed {
-			t.Errorf("heard %+v", other.heard)
+		if heard := other.told(); len(heard) != 1 || !strings.HasSuffix(heard[0].Click, d.ID) || heard[0].Closed {
+			t.Errorf("heard %+v", heard)
 		}
 		w.answer(nod.Allow, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(other.heard) != 2 || !other.heard[1].Closed || other.heard[1].Sequence != other.heard[0].Sequence {
-			t.Errorf("heard %+v", other.heard)
+		if heard := other.told(); len(heard) != 2 || !heard[1].Closed || heard[1].Sequence != heard[0].Sequence {
+			t.Errorf("heard %+v", heard)
 		}
 	})
 }
