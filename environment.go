@@ -68,6 +68,10 @@ type EnvironmentSpec struct {
 // ReasonNotAllowed is the Reason of an EgressDenied for a host that no list holds.
 const ReasonNotAllowed = "not_allowed"
 
+// ProbeHost is what an environment asks its proxy for when it is attested. No list
+// holds it, and it can exist nowhere (RFC 6761 keeps .invalid for that).
+const ProbeHost = "unlisted.invalid"
+
 // EgressDenied is what is read of the Data of EventEgressDenied. Host is empty
 // unless it is a host name; it is chosen by the agent.
 type EgressDenied struct {

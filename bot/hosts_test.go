@@ -62,6 +62,7 @@ func TestARefusedHostIsAskedAboutAtTheNextStart(t *testing.T) {
 				w.refuse(w.task(1).Task.ID, "bad.example", 8443, "not_allowed")
 				w.refuse(w.task(1).Task.ID, "good.example", 443, "not_allowed")
 				w.refuse(w.task(1).Task.ID, "listed.example", 443, "not_allowed") // on the list since
+				w.refuse(w.task(1).Task.ID, nod.ProbeHost, 443, "not_allowed")    // by nod itself, at each start
 				w.refuse(w.task(1).Task.ID, "", 0, "ip_literal")
 				w.refuse(w.task(1).Task.ID, "elsewhere.example", 443, "not_public")
 				return nod.Result{Reason: "cannot install"}

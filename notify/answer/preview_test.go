@@ -29,7 +29,7 @@ func TestR30PreviewBotSpendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &world{t: t, url: fmt.Sprintf("http://localhost:%d", l.Addr().(*net.TCPAddr).Port)}
-	page, err := answer.New(answer.Config{Decisions: s, Streams: s, Passkeys: s, Sessions: s, Acts: s, PublicURL: w.url, Log: slog.New(slog.DiscardHandler)})
+	page, err := answer.New(answer.Config{Decisions: s, Witness: s, Streams: s, Passkeys: s, Sessions: s, Acts: s, PublicURL: w.url, Log: slog.New(slog.DiscardHandler)})
 	w.must(err)
 	defer page.Close()
 	server := httptest.NewUnstartedServer(page)

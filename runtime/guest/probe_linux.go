@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"nod"
 )
 
 const (
@@ -86,7 +88,7 @@ func sight(paths []string) Sighting {
 		}
 	}
 	var err error
-	if a.EgressRefused, err = proxyRefuses("unlisted.invalid:443"); err != nil {
+	if a.EgressRefused, err = proxyRefuses(nod.ProbeHost + ":443"); err != nil {
 		note("proxy", err)
 	}
 	a.DirectRefused = true
