@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,9 +28,9 @@ func Dispatch(args []string) bool {
 	}
 	if err := role(args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		syscall.Exit(1) // not os.Exit, which under the race detector takes a second
 	}
-	os.Exit(0)
+	syscall.Exit(0)
 	return true
 }
 
