@@ -12,7 +12,7 @@ import (
 
 const (
 	maxPIDs   = 64
-	maxMemory = 128 << 20
+	maxMemory = 256 << 20 // of which guests with the race detector need a good part themselves
 	maxCPUs   = 1
 )
 
