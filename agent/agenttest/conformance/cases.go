@@ -164,9 +164,6 @@ func resumed(t *testing.T, s Subject) {
 }
 
 func unknownSession(t *testing.T, s Subject) {
-	if !s.Adapter.Capabilities().Resume {
-		t.Skip("the adapter does not claim to resume")
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := s.Adapter.Start(ctx, s.Executor, nod.AgentSpec{Prompt: "Go on.", Session: "11111111-2222-4333-8444-555555555555", Approve: allowAll})
