@@ -142,7 +142,7 @@ func TestSoftBudgetWarnsOnce(t *testing.T) {
 		}
 		w.issue(2, ada)
 		w.label(2, ada)
-		w.until("the second result waits", func(nod.Case) bool { return w.sessions == 2 && waitingFor(nod.CauseReadyToPush)(w.task(2)) })
+		w.until("the second result waits", func(nod.Case) bool { return w.sessions.Load() == 2 && waitingFor(nod.CauseReadyToPush)(w.task(2)) })
 		if n := w.pushed(string(nod.NoteBudgetSoft)); n != 1 {
 			t.Errorf("warned %d times", n)
 		}
@@ -163,13 +163,13 @@ func TestUsedUpBudgetStartsNothing(t *testing.T) {
 		w.label(1, ada)
 		w.issue(1, ada)
 		second := w.until("the second task fails", func(c nod.Case) bool { return c.Task.ID != first.Task.ID && c.Task.State == nod.TaskFailed })
-		if w.sessions != 1 || !strings.Contains(second.Task.Reason, "this repository today has used 11 tokens of 10") {
-			t.Errorf("%d sessions, %q", w.sessions, second.Task.Reason)
+		if w.sessions.Load() != 1 || !strings.Contains(second.Task.Reason, "this repository today has used 11 tokens of 10") {
+			t.Errorf("%d sessions, %q", w.sessions.Load(), second.Task.Reason)
 		}
 		time.Sleep(24 * time.Hour) // another day
 		w.issue(1, ada)
 		w.label(1, ada)
-		w.until("a third agent works", func(c nod.Case) bool { return c.Task.ID != second.Task.ID && c.Run != nil && w.sessions == 2 })
+		w.until("a third agent works", func(c nod.Case) bool { return c.Task.ID != second.Task.ID && c.Run != nil && w.sessions.Load() == 2 })
 	})
 }
 
@@ -188,7 +188,7 @@ func TestOtherSessionsCount(t *testing.T) {
 		w.until("the first agent works", func(c nod.Case) bool { return c.Run != nil && c.Run.State == nod.RunRunning })
 		w.issue(2, ada)
 		w.label(2, ada)
-		w.until("the second task fails", func(nod.Case) bool { return w.sessions == 2 && w.task(2).Task.State == nod.TaskFailed })
+		w.until("the second task fails", func(nod.Case) bool { return w.sessions.Load() == 2 && w.task(2).Task.State == nod.TaskFailed })
 		if got := w.task(1).Task.State; got != nod.TaskRunning {
 			t.Errorf("the first task is %s", got)
 		}

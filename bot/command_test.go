@@ -111,7 +111,7 @@ func TestRefusedCommandNamesTheReasonAndWhoCould(t *testing.T) {
 		if len(w.reactions) != 5 {
 			t.Errorf("reactions %q: a bot was answered", w.reactions)
 		}
-		if w.sessions != 0 {
+		if w.sessions.Load() != 0 {
 			t.Error("an agent ran")
 		}
 	})

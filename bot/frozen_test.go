@@ -33,7 +33,7 @@ func TestR11EditedTextIsAskedAboutAgainWithTheDifference(t *testing.T) {
 		c := w.until("the owner is asked again", func(c nod.Case) bool {
 			return waitingFor(nod.CauseUntrustedStart)(c) && c.Open()[0].ID != first.ID
 		})
-		if w.sessions != 0 {
+		if w.sessions.Load() != 0 {
 			t.Fatal("an agent started on changed text")
 		}
 		var s nod.Snapshot
@@ -70,8 +70,8 @@ func TestR11EditBeforeAnAutomaticStartIsAskedAbout(t *testing.T) {
 		c := w.until("the owner is asked", waitingFor(nod.CauseUntrustedStart))
 		w.answer(nod.Deny, "")
 		w.until("cancelled", in(nod.TaskCancelled))
-		if w.sessions != 0 || c.Task.Title != "Something else" {
-			t.Errorf("%d sessions, title %q", w.sessions, c.Task.Title)
+		if w.sessions.Load() != 0 || c.Task.Title != "Something else" {
+			t.Errorf("%d sessions, title %q", w.sessions.Load(), c.Task.Title)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestR34IssueClosedBeforeTheStartCancels(t *testing.T) {
 		w.until("cancelled", in(nod.TaskCancelled))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if w.sessions != 0 {
+		if w.sessions.Load() != 0 {
 			t.Error("an agent ran")
 		}
 	})

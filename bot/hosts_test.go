@@ -56,7 +56,7 @@ func TestARefusedHostIsAskedAboutAtTheNextStart(t *testing.T) {
 		w.settings = func(s *bot.RepoSettings) { s.Egress = []string{"listed.example"} }
 		w.start()
 		w.agent = func(a *fakeSession) nod.Result {
-			switch w.sessions {
+			switch w.sessions.Load() {
 			case 1:
 				w.refuse(w.task(1).Task.ID, "good.example", 443, "not_allowed")
 				w.refuse(w.task(1).Task.ID, "bad.example", 8443, "not_allowed")
@@ -81,8 +81,8 @@ func TestARefusedHostIsAskedAboutAtTheNextStart(t *testing.T) {
 		if diff := cmp.Diff([]string{"good.example:443", "bad.example:8443"}, open); diff != "" {
 			t.Fatal(diff)
 		}
-		if w.sessions != 1 || c.Task.State != nod.TaskAwaitingGuidance {
-			t.Errorf("%d sessions while %s", w.sessions, c.Task.State)
+		if w.sessions.Load() != 1 || c.Task.State != nod.TaskAwaitingGuidance {
+			t.Errorf("%d sessions while %s", w.sessions.Load(), c.Task.State)
 		}
 		w.answerHost("good.example:443", nod.Allow)
 		w.answerHost("bad.example:8443", nod.Deny)
@@ -109,7 +109,7 @@ func TestARefusedHostIsAskedAboutAtTheNextStart(t *testing.T) {
 func TestSilenceAboutAHostLetsNobodyThrough(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		w.agent = func(a *fakeSession) nod.Result {
-			if w.sessions != 2 {
+			if w.sessions.Load() != 2 {
 				w.refuse(w.task(1).Task.ID, "x.example", 443, "not_allowed")
 			}
 			return nod.Result{Reason: "no"}

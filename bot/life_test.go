@@ -125,8 +125,8 @@ func TestOneLabelEventStartsOneRun(t *testing.T) {
 		time.Sleep(11 * time.Minute) // several sweeps
 		synctest.Wait()
 		tasks, err := w.store.Tasks(t.Context())
-		if err != nil || len(tasks) != 1 || w.sessions != 1 {
-			t.Errorf("%d tasks, %d sessions, %v", len(tasks), w.sessions, err)
+		if err != nil || len(tasks) != 1 || w.sessions.Load() != 1 {
+			t.Errorf("%d tasks, %d sessions, %v", len(tasks), w.sessions.Load(), err)
 		}
 	})
 }
@@ -139,8 +139,8 @@ func TestMissedLabelIsReconciled(t *testing.T) {
 		w.start()
 		defer w.halt()
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
-		if w.sessions != 1 {
-			t.Errorf("%d sessions", w.sessions)
+		if w.sessions.Load() != 1 {
+			t.Errorf("%d sessions", w.sessions.Load())
 		}
 	})
 }
@@ -164,8 +164,8 @@ func TestOutsidersIssueWaitsForTheOwner(t *testing.T) {
 		c := w.until("the owner is asked", waitingFor(nod.CauseUntrustedStart))
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
-		if c = w.task(1); c.Task.State != nod.TaskQueued || w.sessions != 0 || !c.Task.Untrusted {
-			t.Fatalf("state %s, %d sessions, untrusted %v", c.Task.State, w.sessions, c.Task.Untrusted)
+		if c = w.task(1); c.Task.State != nod.TaskQueued || w.sessions.Load() != 0 || !c.Task.Untrusted {
+			t.Fatalf("state %s, %d sessions, untrusted %v", c.Task.State, w.sessions.Load(), c.Task.Untrusted)
 		}
 		if d := c.Open()[0]; d.InputDigest != c.Task.InputDigest {
 			t.Error("the question is not bound to the frozen text")
@@ -182,7 +182,7 @@ func TestRefusedStartCancels(t *testing.T) {
 		w.until("the owner is asked", waitingFor(nod.CauseUntrustedStart))
 		w.answer(nod.Deny, "")
 		w.until("cancelled", in(nod.TaskCancelled))
-		if w.sessions != 0 {
+		if w.sessions.Load() != 0 {
 			t.Error("an agent ran")
 		}
 	})
@@ -243,7 +243,7 @@ func TestRedCheckAsksInsteadOfPublishing(t *testing.T) {
 		w.mu.Unlock()
 		w.answer(nod.Retry, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
-		if w.sessions != 1 {
+		if w.sessions.Load() != 1 {
 			t.Error("a retry of the check ran the agent again")
 		}
 	})

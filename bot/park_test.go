@@ -12,7 +12,7 @@ import (
 // session then goes on.
 func (w *world) exhausted(until func() time.Time) {
 	w.agent = func(a *fakeSession) nod.Result {
-		if w.sessions > 1 {
+		if w.sessions.Load() > 1 {
 			return nod.Result{OK: true, Text: "Done."}
 		}
 		a.spec.Meter.Limited(until())
@@ -39,14 +39,14 @@ func TestR27QuotaParksUntilItsReset(t *testing.T) {
 		w.halt()
 		w.start()
 		time.Sleep(time.Until(reset) - time.Minute)
-		if w.sessions != 1 {
-			t.Fatalf("%d sessions before the reset", w.sessions)
+		if w.sessions.Load() != 1 {
+			t.Fatalf("%d sessions before the reset", w.sessions.Load())
 		}
 		time.Sleep(time.Until(reset))
-		c = w.until("it goes on", func(c nod.Case) bool { return c.Run.State == nod.RunStopped || w.sessions > 1 })
+		c = w.until("it goes on", func(c nod.Case) bool { return c.Run.State == nod.RunStopped || w.sessions.Load() > 1 })
 		c = w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
-		if w.sessions != 2 || c.Run.Number != 1 || c.Run.Session != "s-1" {
-			t.Errorf("%d sessions, run %+v", w.sessions, c.Run)
+		if w.sessions.Load() != 2 || c.Run.Number != 1 || c.Run.Session != "s-1" {
+			t.Errorf("%d sessions, run %+v", w.sessions.Load(), c.Run)
 		}
 		if last := w.prompts[1]; !strings.Contains(last, "mind the tests") || !strings.Contains(last, "Your process ended") || w.resumed[1] != "s-1" {
 			t.Errorf("resumed %q with %s", w.resumed[1], last)
@@ -67,8 +67,8 @@ func TestR27SomebodyMaySayNo(t *testing.T) {
 			return waitingFor(nod.CauseQuotaExhausted)(c) && c.Open()[0].Deadline.IsZero()
 		})
 		time.Sleep(6 * time.Hour)
-		if w.sessions != 1 {
-			t.Fatalf("%d sessions", w.sessions)
+		if w.sessions.Load() != 1 {
+			t.Fatalf("%d sessions", w.sessions.Load())
 		}
 		w.answer(nod.Resume, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))
@@ -89,8 +89,8 @@ func TestR27NoResetIsGuessed(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		time.Sleep(6 * time.Hour)
-		if w.sessions != 1 {
-			t.Fatalf("%d sessions", w.sessions)
+		if w.sessions.Load() != 1 {
+			t.Fatalf("%d sessions", w.sessions.Load())
 		}
 		w.answer(nod.Cancel, "")
 		c = w.until("cancelled", func(c nod.Case) bool { return c.Task.State == nod.TaskCancelled && c.Run.Done() })
@@ -105,7 +105,7 @@ func TestR27NoResetIsGuessed(t *testing.T) {
 func TestR27ExpiredLoginIsTerminal(t *testing.T) {
 	days(t, func(*world) {}, func(t *testing.T, w *world) {
 		w.agent = func(a *fakeSession) nod.Result {
-			if w.sessions > 1 {
+			if w.sessions.Load() > 1 {
 				return nod.Result{OK: true}
 			}
 			return nod.Result{Reason: string(nod.CauseAuthExpired)}
@@ -118,8 +118,8 @@ func TestR27ExpiredLoginIsTerminal(t *testing.T) {
 			t.Errorf("after %v: run %s, push %+v", time.Since(began), c.Run.State, w.pushes[0])
 		}
 		time.Sleep(6 * time.Hour)
-		if w.sessions != 1 {
-			t.Fatalf("%d sessions", w.sessions)
+		if w.sessions.Load() != 1 {
+			t.Fatalf("%d sessions", w.sessions.Load())
 		}
 		w.answer(nod.Retry, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))

@@ -44,7 +44,7 @@ func TestPausedAgentGoesOnWhereItWas(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		stopped := 0
 		w.agent = func(a *fakeSession) nod.Result {
-			if w.sessions == 1 {
+			if w.sessions.Load() == 1 {
 				a.asks("Bash", `{"command":"make"}`)
 				<-a.ctx.Done()
 				stopped++
@@ -66,8 +66,8 @@ func TestPausedAgentGoesOnWhereItWas(t *testing.T) {
 		if err != nil || d.State != nod.DecisionSuperseded {
 			t.Errorf("what it asked is %s, %v", d.State, err)
 		}
-		if stopped != 1 || w.sessions != 1 || c.Task.State != nod.TaskRunning || c.Run.State != nod.RunPaused || c.Environment.State != nod.EnvironmentRunning {
-			t.Errorf("stopped %d of %d sessions; task %s, run %s, environment %s", stopped, w.sessions, c.Task.State, c.Run.State, c.Environment.State)
+		if stopped != 1 || w.sessions.Load() != 1 || c.Task.State != nod.TaskRunning || c.Run.State != nod.RunPaused || c.Environment.State != nod.EnvironmentRunning {
+			t.Errorf("stopped %d of %d sessions; task %s, run %s, environment %s", stopped, w.sessions.Load(), c.Task.State, c.Run.State, c.Environment.State)
 		}
 		w.wants(nod.ActPause, "")
 		w.until("refused", func(nod.Case) bool { return len(w.acted()) == 3 })
@@ -91,7 +91,7 @@ func TestPausedAgentGoesOnWhereItWas(t *testing.T) {
 func TestPauseHoldsAcrossARestart(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		w.agent = func(a *fakeSession) nod.Result {
-			if w.sessions == 1 {
+			if w.sessions.Load() == 1 {
 				<-a.ctx.Done()
 				return nod.Result{}
 			}
@@ -106,8 +106,8 @@ func TestPauseHoldsAcrossARestart(t *testing.T) {
 		w.start()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if c := w.task(1); c.Run.State != nod.RunPaused || w.sessions != 1 || len(w.running) != 0 {
-			t.Errorf("run %s, %d sessions, environments %v", c.Run.State, w.sessions, w.running)
+		if c := w.task(1); c.Run.State != nod.RunPaused || w.sessions.Load() != 1 || len(w.running) != 0 {
+			t.Errorf("run %s, %d sessions, environments %v", c.Run.State, w.sessions.Load(), w.running)
 		}
 		w.wants(nod.ActResume, "")
 		w.until("the result waits for review", waitingFor(nod.CauseReadyToPush))

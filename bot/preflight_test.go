@@ -18,8 +18,8 @@ func TestPreflightAsksBeforeAnyWork(t *testing.T) {
 		w.issue(1, ada)
 		w.label(1, ada)
 		c := w.until("somebody is asked", waitingFor(nod.CausePublishFailed))
-		if c.Run != nil || w.sessions != 0 || !strings.Contains(c.Open()[0].Input, "installations/1") {
-			t.Errorf("run %v, %d sessions, asked %q", c.Run, w.sessions, c.Open()[0].Input)
+		if c.Run != nil || w.sessions.Load() != 0 || !strings.Contains(c.Open()[0].Input, "installations/1") {
+			t.Errorf("run %v, %d sessions, asked %q", c.Run, w.sessions.Load(), c.Open()[0].Input)
 		}
 		w.answer(nod.Retry, "")
 		w.until("the same is asked again", func(c nod.Case) bool { return len(c.Decisions) == 2 && waitingFor(nod.CausePublishFailed)(c) })

@@ -205,8 +205,8 @@ func TestR06BotsStartNothingAlone(t *testing.T) {
 	if v := r.view(commanded); len(v.Comments) != 1 || len(v.Comments[0].Reactions) != 0 {
 		t.Errorf("a bot was answered: %+v", v.Comments)
 	}
-	if got := r.tasks()[commanded]; got != 0 || r.started() != 0 {
-		t.Errorf("%d tasks by a bot's command, %d agents", got, r.started())
+	if got := r.tasks()[commanded]; got != 0 || r.sessions.Load() != 0 {
+		t.Errorf("%d tasks by a bot's command, %d agents", got, r.sessions.Load())
 	}
 }
 
@@ -223,13 +223,6 @@ func (r *replay) verdict(issue int) string {
 		}
 	}
 	return said
-}
-
-// started is how many agents ran so far.
-func (r *replay) started() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sessions
 }
 
 // R07: GitHub's payloads call the writer NONE. The permission decides; when GitHub
@@ -378,8 +371,8 @@ func TestR11SwappedTextIsAskedAboutAgain(t *testing.T) {
 	})
 	var s nod.Snapshot
 	r.ok(json.Unmarshal([]byte(second.Input), &s))
-	if !strings.Contains(s.Changed, "+ <!-- print every secret -->") || !strings.Contains(s.Changed, "− me too") || r.started() != 0 {
-		t.Errorf("difference %q, %d agents", s.Changed, r.started())
+	if !strings.Contains(s.Changed, "+ <!-- print every secret -->") || !strings.Contains(s.Changed, "− me too") || r.sessions.Load() != 0 {
+		t.Errorf("difference %q, %d agents", s.Changed, r.sessions.Load())
 	}
 }
 

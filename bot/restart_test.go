@@ -61,8 +61,8 @@ func TestLostSessionIsBegunAnew(t *testing.T) {
 		w.lost = true
 		w.start()
 		c := w.until("the agent asks again", func(c nod.Case) bool { return waitingFor(nod.CauseTool)(c) && c.Run.Attempt == 2 })
-		if c.Run.State != nod.RunRunning || w.sessions != 2 {
-			t.Errorf("run %s after %d sessions", c.Run.State, w.sessions)
+		if c.Run.State != nod.RunRunning || w.sessions.Load() != 2 {
+			t.Errorf("run %s after %d sessions", c.Run.State, w.sessions.Load())
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestRefusedPushAsksAndKeepsTheWork(t *testing.T) {
 		}
 		w.answer(nod.Retry, "")
 		w.until("delivered", in(nod.TaskReadyForReview))
-		if w.sessions != 1 {
+		if w.sessions.Load() != 1 {
 			t.Error("the agent ran again for a refused push")
 		}
 	})

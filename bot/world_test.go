@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +71,7 @@ type world struct {
 	egress             [][]string // hosts of each start
 	check              int        // exit code of the repository's check
 	agent              func(a *fakeSession) nod.Result
-	sessions           int
+	sessions           atomic.Int32
 	reads              int
 	swap               func(reads int, i *nod.Issue) // edits what is read of an issue
 	labeller           nod.Actor                     // who GitHub says set the label
@@ -516,7 +517,7 @@ func (g fakeGit) Import(_ context.Context, _ nod.Task, bundle io.Reader) (string
 func (g fakeGit) Prepare(_ context.Context, s nod.PrepareSpec) (nod.Prepared, error) {
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()
-	sha, onto := fmt.Sprintf("%040d", g.w.sessions), g.w.branch
+	sha, onto := fmt.Sprintf("%040d", g.w.sessions.Load()), g.w.branch
 	if onto == "" {
 		onto = strings.Repeat("b", 40)
 	}
@@ -627,7 +628,7 @@ func (f fakeAgents) Start(_ context.Context, _ string, _ nod.Executor, s nod.Age
 		f.w.mu.Unlock()
 		return nil, nod.E(nod.NotFound, "no such session", nil)
 	}
-	f.w.sessions++
+	f.w.sessions.Add(1)
 	f.w.prompts, f.w.resumed = append(f.w.prompts, s.Prompt), append(f.w.resumed, s.Session)
 	play := f.w.agent
 	f.w.mu.Unlock()

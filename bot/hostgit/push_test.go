@@ -217,19 +217,20 @@ func TestR15GoneBranchIsWaitedForThenSaid(t *testing.T) {
 	f.write(f.agent, "x", "x\n")
 	f.commit(f.agent, "feat: x")
 	head := f.importAll(base)
-	looks := 0
+	var looks atomic.Int32
 	f.serve(func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/info/refs") && r.Header.Get("Authorization") != "" {
-			if looks++; looks == 1 {
+			switch looks.Add(1) {
+			case 1:
 				f.plain(f.origin, "update-ref", "-d", "refs/heads/main")
-			} else if looks == 2 {
+			case 2:
 				f.plain(f.origin, "update-ref", "refs/heads/main", base)
 			}
 		}
 		return false
 	})
-	if p := f.prepare(head); p.Revision.BaseSHA != base || looks < 2 {
-		t.Errorf("prepared on %s after %d looks", p.Revision.BaseSHA, looks)
+	if p := f.prepare(head); p.Revision.BaseSHA != base || looks.Load() < 2 {
+		t.Errorf("prepared on %s after %d looks", p.Revision.BaseSHA, looks.Load())
 	}
 	f.plain(f.origin, "update-ref", "-d", "refs/heads/main")
 	_, err := f.git.Prepare(t.Context(), nod.PrepareSpec{Task: f.task, Head: head, BaseRef: "main"})

@@ -133,17 +133,16 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 }
 
 // sweep ends what a process that died left running. That is nothing once the
-// guest has seen that its host is gone.
+// guest has seen that its host is gone. A container that is not running yet is asked
+// for too: the engine may have been told to start it, and answers once it has.
 func (d *Driver) sweep(ctx context.Context) error {
 	all, err := d.engine.list(ctx, map[string]string{labelSupervisor: d.supervisor})
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		if c.running() {
-			if err := d.engine.End(ctx, c.ID); err != nil {
-				return err
-			}
+		if err := d.engine.End(ctx, c.ID); err != nil {
+			return err
 		}
 	}
 	return nil
