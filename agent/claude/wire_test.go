@@ -3,7 +3,9 @@ package claude
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,13 +16,18 @@ import (
 // FuzzLine holds two things of any bytes a program writes: they never panic, and
 // a permission request is answered with the very bytes it came with.
 func FuzzLine(f *testing.F) {
-	for _, name := range []string{"tools", "refused", "drift", "limits"} {
-		raw, err := os.ReadFile("testdata/" + name + ".jsonl")
+	files, err := filepath.Glob("testdata/*.jsonl")
+	recorded, err2 := filepath.Glob("testdata/recordings/*.txt")
+	if err := errors.Join(err, err2); err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range append(files, recorded...) {
+		raw, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for l := range bytes.SplitSeq(raw, []byte("\n")) {
-			f.Add(l)
+			f.Add(bytes.TrimPrefix(l, []byte("< ")))
 		}
 	}
 	f.Add([]byte(canUse("r1", "Bash", `{"command":"<&> \u2028"}`)))

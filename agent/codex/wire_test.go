@@ -3,6 +3,7 @@ package codex
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,16 +19,17 @@ import (
 // what it is told back is one line of JSON that accepts nothing.
 func FuzzLine(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.jsonl")
-	if err != nil {
+	recorded, err2 := filepath.Glob("testdata/recordings/*.txt")
+	if err := errors.Join(err, err2); err != nil {
 		f.Fatal(err)
 	}
-	for _, name := range files {
+	for _, name := range append(files, recorded...) {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for l := range bytes.SplitSeq(raw, []byte("\n")) {
-			f.Add(l)
+			f.Add(bytes.TrimPrefix(l, []byte("< ")))
 		}
 	}
 	f.Add([]byte(mayRun("0", "c1", "x", `,"kind":7`)))
