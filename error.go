@@ -1,9 +1,6 @@
 package nod
 
-import (
-	"errors"
-	"net/http"
-)
+import "errors"
 
 // Code classifies an error for machines. The zero value means Internal.
 type Code string
@@ -24,21 +21,22 @@ const (
 	Failed          Code = "failed"          // the task itself ended badly
 )
 
-// meaning is the one table from a code to the languages it is spoken in.
+// meaning is the one table from a code to the languages it is spoken in. The statuses
+// are numbers: net/http would be in every process that an environment starts with.
 var meaning = map[Code]struct{ status, exit int }{
-	Internal:        {http.StatusInternalServerError, 1},
-	Invalid:         {http.StatusBadRequest, 2},
-	NotFound:        {http.StatusNotFound, 3},
-	Conflict:        {http.StatusConflict, 5},
-	Unauthenticated: {http.StatusUnauthorized, 4},
-	Forbidden:       {http.StatusForbidden, 4},
-	Expired:         {http.StatusGone, 7},
-	TooLarge:        {http.StatusRequestEntityTooLarge, 2},
-	RateLimited:     {http.StatusTooManyRequests, 1},
-	Unavailable:     {http.StatusServiceUnavailable, 1},
-	Unsupported:     {http.StatusNotImplemented, 1},
-	NeedsHuman:      {http.StatusConflict, 6},
-	Failed:          {http.StatusInternalServerError, 10},
+	Internal:        {500, 1},
+	Invalid:         {400, 2},
+	NotFound:        {404, 3},
+	Conflict:        {409, 5},
+	Unauthenticated: {401, 4},
+	Forbidden:       {403, 4},
+	Expired:         {410, 7},
+	TooLarge:        {413, 2},
+	RateLimited:     {429, 1},
+	Unavailable:     {503, 1},
+	Unsupported:     {501, 1},
+	NeedsHuman:      {409, 6},
+	Failed:          {500, 10},
 }
 
 // HTTPStatus is the status that tells c to an HTTP client; 500 for an unknown code.
@@ -46,7 +44,7 @@ func (c Code) HTTPStatus() int {
 	if m, ok := meaning[c]; ok {
 		return m.status
 	}
-	return http.StatusInternalServerError
+	return 500
 }
 
 // ExitCode is the process exit status that tells c to a shell: 0 is never

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -203,7 +204,9 @@ func linkLength(rest string, extra int) int {
 // maxLinkText is how many bytes at the end of a link's text are looked at.
 const maxLinkText = 300
 
-var hostInText = regexp.MustCompile(`(?i)\b[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}\b`)
+var hostInText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}\b`)
+})
 
 // hiddenTarget returns the length of the "](target)" that begins rest when a reader
 // of the text before it would be misled: the text names another host, or the target
@@ -218,7 +221,7 @@ func hiddenTarget(before, rest string) int {
 	if strings.ContainsAny(target, " \t\n") {
 		return stop + 1
 	}
-	named := hostInText.FindString(before[max(from+1, len(before)-maxLinkText):])
+	named := hostInText().FindString(before[max(from+1, len(before)-maxLinkText):])
 	u, err := url.Parse(strings.Trim(target, "<>"))
 	if named != "" && (err != nil || u.Host != "" && !strings.EqualFold(u.Hostname(), named)) {
 		return stop + 1

@@ -61,7 +61,7 @@ func harden(role string, scope uint64) error {
 	if err := installFilter(); err != nil {
 		return step("seccomp", err)
 	}
-	return step("execve", unix.Exec(nod.GuestPath, []string{"nod-guest", role}, []string{}))
+	return step("execve", unix.Exec(nod.GuestPath, []string{"nod-guest", role}, []string{Tuning}))
 }
 
 // leaseMain runs an exec whose frames come on stdin: when the engine's client dies,

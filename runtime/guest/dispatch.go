@@ -28,6 +28,10 @@ const (
 	roleLease = "lease" // RoleEnter, hardened
 )
 
+// Tuning is the one variable of a process of this package: the Go runtime need not
+// read control groups as it starts, and every second after; their limits hold anyway.
+const Tuning = "GODEBUG=containermaxprocs=0,updatemaxprocs=0"
+
 // Where an engine's container has the sockets of its host, read-only.
 const (
 	SocketDir     = "/nod/run"

@@ -16,7 +16,7 @@ const (
 	// Between the driver and PID 1, one frame per packet.
 	FrameBoot     Type = 1 // host: Boot as JSON
 	FrameListener Type = 2 // guest: with the egress listener attached
-	FrameGo       Type = 3 // host: limits are in place, harden and serve
+	FrameGo       Type = 3 // host: limits are in place, harden and serve; with the first exec, as FrameExec, or empty
 	FrameReady    Type = 4 // guest: Ready as JSON; serving execs
 	FrameFailed   Type = 5 // guest: Failure as JSON
 	FrameExec     Type = 6 // host: an exec's number, with the runner's socket attached
@@ -63,9 +63,9 @@ func limit(t Type) (int, bool) {
 		return 4096, true
 	case FrameCredit, FrameResize:
 		return 4, true
-	case FrameExec, FrameSweep:
+	case FrameGo, FrameExec, FrameSweep:
 		return 8, true
-	case FrameListener, FrameGo, FrameEOF, FrameKill:
+	case FrameListener, FrameEOF, FrameKill:
 		return 0, true
 	}
 	return 0, false

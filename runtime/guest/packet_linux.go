@@ -89,14 +89,17 @@ func parseRights(oob []byte) ([]int, error) {
 	return fds, nil
 }
 
-// execSelf replaces the process by the sealed copy of this binary, with no
-// environment. It returns only on failure.
+// execSelf replaces the process by the sealed copy of this binary. It returns only
+// on failure.
 func execSelf(argv []string) error {
 	args, err := pointers(argv)
 	if err != nil {
 		return err
 	}
-	env := []*byte{nil}
+	env, err := pointers([]string{Tuning})
+	if err != nil {
+		return err
+	}
 	empty := [1]byte{}
 	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, selfFD, uintptr(unsafe.Pointer(&empty[0])),
 		uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&env[0])), unix.AT_EMPTY_PATH, 0)

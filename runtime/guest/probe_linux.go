@@ -44,6 +44,16 @@ func sight(paths []string) Sighting {
 	note := func(what string, err error) {
 		s.Notes = append(s.Notes, fmt.Sprintf("%s: %v", what, err))
 	}
+	// The proxy answers from outside, meanwhile the rest is looked at.
+	type answer struct {
+		refused bool
+		err     error
+	}
+	asked := make(chan answer, 1)
+	go func() {
+		refused, err := proxyRefuses(nod.ProbeHost + ":443")
+		asked <- answer{refused, err}
+	}()
 	a.UID, a.GID = os.Getuid(), os.Getgid()
 	if status, err := os.ReadFile("/proc/self/status"); err != nil {
 		note("status", err)
@@ -87,10 +97,6 @@ func sight(paths []string) Sighting {
 			note("write "+dir, err)
 		}
 	}
-	var err error
-	if a.EgressRefused, err = proxyRefuses(nod.ProbeHost + ":443"); err != nil {
-		note("proxy", err)
-	}
 	a.DirectRefused = true
 	for _, d := range [][2]string{
 		{"tcp", "192.0.2.1:443"}, {"udp", "192.0.2.1:53"}, {"tcp", "169.254.169.254:80"}, {"tcp", "[2001:db8::1]:443"}, {"udp", "[2001:db8::1]:53"},
@@ -110,6 +116,10 @@ func sight(paths []string) Sighting {
 		s.Files[p] = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 	}
 	s.Limits = seenLimits()
+	proxy := <-asked
+	if a.EgressRefused = proxy.refused; proxy.err != nil {
+		note("proxy", proxy.err)
+	}
 	return s
 }
 

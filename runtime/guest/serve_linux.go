@@ -21,7 +21,6 @@ import (
 // that died.
 type server struct {
 	control int
-	null    int
 	spawn   func(socket int) (pid int, err error)
 
 	mu      sync.Mutex     // held while runners change and while the table is swept
@@ -57,13 +56,23 @@ func serve() error {
 	if err != nil {
 		return step("read the landlock version", err)
 	}
+	runners := map[int]uint64{}
+	if len(os.Args) > 4 {
+		pid, err := strconv.Atoi(os.Args[3])
+		number, nerr := strconv.ParseUint(os.Args[4], 10, 64)
+		if err = errors.Join(err, nerr); err != nil {
+			return step("read the first exec", err)
+		}
+		runners[pid] = number
+	}
 	ready, err := json.Marshal(Ready{Landlock: abi})
 	if err != nil {
 		return err
 	}
-	s := &server{control: controlFD, null: null, runners: map[int]uint64{}}
-	s.spawn = s.spawnRunner
+	s := &server{control: controlFD, runners: runners}
+	s.spawn = func(socket int) (int, error) { return spawnRunner(null, socket) }
 	children := make(chan os.Signal, 1)
+	children <- unix.SIGCHLD // the first exec may have ended before anybody heard of it
 	signal.Notify(children, unix.SIGCHLD)
 	go s.reap(children)
 	if err := sendPacket(controlFD, FrameReady, ready); err != nil {
@@ -132,9 +141,10 @@ func (s *server) exec(socket int, number uint64) {
 	}
 }
 
-func (s *server) spawnRunner(socket int) (int, error) {
+// spawnRunner starts a runner that has null where others have streams.
+func spawnRunner(null, socket int) (int, error) {
 	return syscall.ForkExec(nod.GuestPath, []string{"nod-guest", RoleRunner}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []uintptr{uintptr(s.null), uintptr(s.null), uintptr(s.null), uintptr(socket)},
+		Dir: "/", Env: []string{Tuning}, Files: []uintptr{uintptr(null), uintptr(null), uintptr(null), uintptr(socket)},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }

@@ -3,21 +3,15 @@
 package linux
 
 import (
-	"context"
 	"os"
 	"strings"
 
 	"nod"
 	"nod/runtime/guest"
-	"nod/runtime/lease"
 )
 
-// attest runs the probe inside and judges what it saw.
-func (d *Driver) attest(ctx context.Context, i *instance) (nod.Attestation, error) {
-	s, err := lease.Look(ctx, i.exec)
-	if err != nil {
-		return nod.Attestation{}, err
-	}
+// judge says whether what the probe saw in the environment id is what it must see.
+func (d *Driver) judge(s guest.Sighting, id string) (nod.Attestation, error) {
 	a := s.Attestation
 	a.Isolation = "none"
 	if apart, err := separate(s.Namespaces); err != nil {
@@ -26,11 +20,11 @@ func (d *Driver) attest(ctx context.Context, i *instance) (nod.Attestation, erro
 		a.Isolation = "namespaces"
 	}
 	if err := a.Holds(); err != nil {
-		d.log.Error("attestation does not hold", "environment", i.id, "notes", strings.Join(s.Notes, "; "))
+		d.log.Error("attestation does not hold", "environment", id, "notes", strings.Join(s.Notes, "; "))
 		return a, err
 	}
 	if a.Landlock < d.landlock {
-		d.log.Error("attestation does not hold", "environment", i.id, "notes", strings.Join(s.Notes, "; "))
+		d.log.Error("attestation does not hold", "environment", id, "notes", strings.Join(s.Notes, "; "))
 		return a, nod.E(nod.Unsupported, "the environment started without landlock", nil)
 	}
 	return a, nil

@@ -48,12 +48,12 @@ func (d *Driver) try(ctx context.Context) (a nod.Attestation, err error) {
 	if err != nil {
 		return a, err
 	}
-	i, err := d.launch(ctx, p, root, uid)
+	// It ends here and has no state; what a killed process leaves of it dies with it.
+	i, a, err := d.launch(ctx, p, root, uid, func(process) error { return nil })
 	if err != nil {
 		return a, err
 	}
-	a, err = d.attest(ctx, i)
-	return a, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
+	return a, i.stop(context.WithoutCancel(ctx))
 }
 
 // sysctl returns the value of a kernel setting, or "".

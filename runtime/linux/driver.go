@@ -242,20 +242,9 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 	if e.inst != nil && !e.inst.ended() {
 		return nod.Attestation{}, nod.E(nod.Conflict, "the environment is already running", nil)
 	}
-	inst, err := d.launch(ctx, e.prepared, e.root, e.state.HostUID)
+	inst, a, err := d.launch(ctx, e.prepared, e.root, e.state.HostUID, func(p process) error { return d.saveProcess(id, p) })
 	if err != nil {
-		return nod.Attestation{}, err
-	}
-	e.state.PID, e.state.StartTime = inst.pid, inst.startTime
-	if err = d.saveState(e.state); err != nil {
-		err = nod.E(nod.Internal, "the environment's state cannot be written", err)
-	}
-	var a nod.Attestation
-	if err == nil {
-		a, err = d.attest(ctx, inst)
-	}
-	if err != nil {
-		return a, errors.Join(err, inst.stop(context.WithoutCancel(ctx)))
+		return a, err
 	}
 	e.inst = inst
 	d.log.Info("environment started", "environment", id)
@@ -324,8 +313,7 @@ func (d *Driver) stop(ctx context.Context, e *environment) error {
 		return err
 	}
 	e.inst = nil
-	e.state.PID, e.state.StartTime = 0, 0
-	if err := d.saveState(e.state); err != nil {
+	if err := d.forgetProcess(e.state.ID); err != nil {
 		return nod.E(nod.Internal, "the environment's state cannot be written", err)
 	}
 	d.log.Info("environment stopped", "environment", e.state.ID)

@@ -24,6 +24,7 @@ import (
 	"nod/runtime"
 	"nod/runtime/egress"
 	"nod/runtime/guest"
+	"nod/runtime/lease"
 )
 
 const (
@@ -33,19 +34,18 @@ const (
 
 // instance is one running environment.
 type instance struct {
-	id        string
-	cmd       *exec.Cmd
-	pid       int
-	startTime uint64
-	pidfd     int
-	control   *control
-	env       []string      // what the image asks for
-	execs     atomic.Uint64 // how many were started; the number of the newest
-	proxy     *egress.Proxy
-	serving   sync.WaitGroup
-	limiter   *limiter
-	cgroup    string
-	log       *slog.Logger
+	id      string
+	cmd     *exec.Cmd
+	pid     int
+	pidfd   int
+	control *control
+	env     []string      // what the image asks for
+	execs   atomic.Uint64 // how many were started; the number of the newest
+	proxy   *egress.Proxy
+	serving sync.WaitGroup
+	limiter *limiter
+	cgroup  string
+	log     *slog.Logger
 
 	done chan struct{} // closed once PID 1 is reaped and everything is cleaned up
 	err  error         // of the clean-up, set before done is closed
@@ -60,9 +60,10 @@ func (i *instance) ended() bool {
 	}
 }
 
-// launch starts PID 1 and brings it to the point where it serves execs. On any
-// error nothing is left behind.
-func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, hostUID int) (*instance, error) {
+// launch starts PID 1, has begun note which process that is, brings it to the point
+// where it serves execs, and attests it. On any error nothing is left behind.
+func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, hostUID int, begun func(process) error) (*instance, nod.Attestation, error) {
+	var none nod.Attestation
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	s := p.Spec()
@@ -70,27 +71,27 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, 
 	ecfg.Policy, ecfg.Environment = p.Policy(), s.ID
 	proxy, err := egress.New(ecfg)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	binds, files, err := d.sources(p, root)
 	defer closeAll(files)
 	if err != nil {
-		return nil, errors.Join(err, proxy.Close())
+		return nil, none, errors.Join(err, proxy.Close())
 	}
 	host, child, err := controlPair()
 	if err != nil {
-		return nil, errors.Join(nod.E(nod.Unavailable, "no control socket", err), proxy.Close())
+		return nil, none, errors.Join(nod.E(nod.Unavailable, "no control socket", err), proxy.Close())
 	}
 	logR, logW, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(nod.E(nod.Unavailable, "no log pipe", err), host.close(), child.Close(), proxy.Close())
+		return nil, none, errors.Join(nod.E(nod.Unavailable, "no log pipe", err), host.close(), child.Close(), proxy.Close())
 	}
 	cmd, pidfd, err := d.spawn(hostUID, append([]*os.File{child, d.self}, files...), logW)
 	if err = errors.Join(err, child.Close(), logW.Close()); err != nil {
 		if cmd.Process != nil {
 			err = errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 		}
-		return nil, errors.Join(startError(err), host.close(), logR.Close(), proxy.Close())
+		return nil, none, errors.Join(startError(err), host.close(), logR.Close(), proxy.Close())
 	}
 	i := &instance{
 		id: s.ID, cmd: cmd, pid: cmd.Process.Pid, pidfd: pidfd, control: host, proxy: proxy,
@@ -98,10 +99,11 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, 
 	}
 	i.serving.Go(func() { i.relayLog(logR) })
 	go i.reap()
-	if err := i.bring(ctx, d, p, root, binds); err != nil {
-		return nil, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
+	a, err := i.bring(ctx, d, p, root, binds, begun)
+	if err != nil {
+		return nil, a, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
 	}
-	return i, nil
+	return i, a, nil
 }
 
 func closeAll(files []*os.File) {
@@ -110,51 +112,58 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// bring speaks the start with PID 1.
-func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, binds []guest.Bind) error {
-	var err error
-	if i.startTime, err = startTime(i.pid); err != nil {
-		return nod.E(nod.Unavailable, "the environment ended while it started", err)
+// bring speaks the start with PID 1. The probe is its first exec, and starts with it.
+func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, binds []guest.Bind, begun func(process) error) (nod.Attestation, error) {
+	var none nod.Attestation
+	started, err := startTime(i.pid)
+	if err != nil {
+		return none, nod.E(nod.Unavailable, "the environment ended while it started", err)
 	}
 	payload, err := json.Marshal(d.boot(p, root, binds))
 	if err != nil {
-		return nod.E(nod.Internal, "the boot message has no form", err)
+		return none, nod.E(nod.Internal, "the boot message has no form", err)
 	}
 	if err := i.control.send(guest.FrameBoot, payload); err != nil {
-		return nod.E(nod.Unavailable, "the environment does not listen", err)
+		return none, nod.E(nod.Unavailable, "the environment does not listen", err)
+	}
+	if err := begun(process{i.pid, started}); err != nil { // while the guest builds
+		return none, nod.E(nod.Internal, "the environment's state cannot be written", err)
 	}
 	_, files, err := i.control.expect(ctx, guest.FrameListener)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer closeAll(files)
 	if len(files) != 1 {
-		return nod.E(nod.Internal, "the environment did not hand its listener out", nil)
+		return none, nod.E(nod.Internal, "the environment did not hand its listener out", nil)
 	}
 	l, err := net.FileListener(files[0])
 	if err != nil {
-		return nod.E(nod.Internal, "the environment's listener cannot be served", err)
+		return none, nod.E(nod.Internal, "the environment's listener cannot be served", err)
 	}
 	if err := i.limiter.attach(i.cgroup, i.pid, p.Spec().Limits); err != nil {
-		return errors.Join(err, l.Close())
+		return none, errors.Join(err, l.Close())
 	}
 	i.serving.Go(func() {
 		if err := i.proxy.Serve(context.WithoutCancel(ctx), l); err != nil && !i.ended() {
 			i.log.Error("egress proxy ended", "environment", i.id, "err", err)
 		}
 	})
-	if err := i.control.send(guest.FrameGo, nil); err != nil {
-		return nod.E(nod.Unavailable, "the environment does not listen", err)
-	}
+	saw, lookErr := lease.Look(ctx, func(ctx context.Context, c nod.Command) (nod.Process, error) {
+		return i.begin(ctx, c, guest.FrameGo)
+	})
 	payload, _, err = i.control.expect(ctx, guest.FrameReady)
-	if err != nil {
-		return err
+	if err = errors.Join(err, lookErr); err != nil { // PID 1 knows better what went wrong
+		return none, err
 	}
 	var ready guest.Ready
 	if err := json.Unmarshal(payload, &ready); err != nil {
-		return nod.E(nod.Internal, "the environment's ready message has no form", err)
+		return none, nod.E(nod.Internal, "the environment's ready message has no form", err)
 	}
-	return i.limiter.confirm(i.pid, p.Spec().Limits)
+	if err := i.limiter.confirm(i.pid, p.Spec().Limits); err != nil {
+		return none, err
+	}
+	return d.judge(saw, i.id)
 }
 
 // relayLog keeps what PID 1 says on stderr, cut: it speaks only when something is

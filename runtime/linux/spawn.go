@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"nod/runtime/guest"
 )
 
 // spawner starts PID 1s from one thread that lives as long as the driver: the
@@ -71,7 +73,7 @@ func (d *Driver) initCommand(hostUID int, files []*os.File, log *os.File, pidfd 
 	}
 	c := exec.Command("/proc/self/fd/4", "init") // resolved by the child, see guest.selfFD
 	c.Args[0] = "nod-guest"
-	c.Env = []string{}
+	c.Env = []string{guest.Tuning}
 	c.Dir = "/"
 	c.Stderr = log
 	c.ExtraFiles = files

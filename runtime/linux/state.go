@@ -25,14 +25,21 @@ import (
 
 // state is state.json: what outlives the process. It holds no address and no secret.
 type state struct {
-	ID        string   `json:"id"`
-	Owner     string   `json:"owner"`
-	Digest    string   `json:"digest"`
-	Image     string   `json:"image,omitempty"` // digest
-	HostUID   int      `json:"host_uid"`
-	PID       int      `json:"pid,omitempty"`
-	StartTime uint64   `json:"start_time,omitempty"` // of PID, in clock ticks since boot
-	Given     []string `json:"given,omitempty"`      // dev:ino of trees that belong to HostUID
+	ID      string   `json:"id"`
+	Owner   string   `json:"owner"`
+	Digest  string   `json:"digest"`
+	Image   string   `json:"image,omitempty"` // digest
+	HostUID int      `json:"host_uid"`
+	Given   []string `json:"given,omitempty"` // dev:ino of trees that belong to HostUID
+
+	process process // of process.json, which is written and removed by itself
+}
+
+// process is process.json: PID 1 of the environment that was started last. It is not
+// synced to the disk: what no process survives, its number need not either.
+type process struct {
+	PID       int    `json:"pid"`
+	StartTime uint64 `json:"start_time"` // in clock ticks since boot
 }
 
 // The users of environments, when the driver runs as root: a range that no
@@ -64,7 +71,40 @@ func (d *Driver) loadState(id string) (state, error) {
 	if st.ID != id {
 		return st, fmt.Errorf("state of %s is another's", id)
 	}
-	return st, nil
+	b, err = os.ReadFile(d.processFile(id))
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && len(b) == 0: // never started; or the machine went down
+		return st, nil
+	case err == nil:
+		err = json.Unmarshal(b, &st.process)
+	}
+	if err != nil {
+		err = fmt.Errorf("process of %s: %w", id, err)
+	}
+	return st, err
+}
+
+func (d *Driver) processFile(id string) string {
+	return filepath.Join(d.envDir(id), "process.json")
+}
+
+func (d *Driver) saveProcess(id string, p process) error {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	half := d.processFile(id) + ".new"
+	if err := os.WriteFile(half, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(half, d.processFile(id))
+}
+
+func (d *Driver) forgetProcess(id string) error {
+	if err := os.Remove(d.processFile(id)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (d *Driver) saveState(st state) error {
@@ -155,16 +195,16 @@ func (st *state) own(src runtime.Source) {
 }
 
 func (st *state) status() runtime.Status {
-	return runtime.Status{ID: st.ID, Owner: st.Owner, Running: st.alive(), Digest: st.Digest, Image: st.Image}
+	return runtime.Status{ID: st.ID, Owner: st.Owner, Running: st.process.alive(), Digest: st.Digest, Image: st.Image}
 }
 
 // alive reports whether the very process that was started still runs.
-func (st *state) alive() bool {
-	if st.PID == 0 {
+func (p process) alive() bool {
+	if p.PID == 0 {
 		return false
 	}
-	t, err := startTime(st.PID)
-	return err == nil && t == st.StartTime
+	t, err := startTime(p.PID)
+	return err == nil && t == p.StartTime
 }
 
 // startTime reads field 22 of /proc/PID/stat; a zombie has ended.
@@ -195,14 +235,13 @@ func (d *Driver) sweep() error {
 		return nod.E(nod.Internal, "the runtime's state cannot be read", err)
 	}
 	for _, st := range all {
-		if st.PID != 0 {
-			if err := killOrphan(st); err != nil {
+		if st.process.PID != 0 {
+			if err := killOrphan(st.process); err != nil {
 				return nod.E(nod.Unavailable, "an environment of an earlier process cannot be ended", err)
 			}
-			st.PID, st.StartTime = 0, 0
-			if err := d.saveState(st); err != nil {
-				return nod.E(nod.Internal, "the environment's state cannot be written", err)
-			}
+		}
+		if err := d.forgetProcess(st.ID); err != nil {
+			return nod.E(nod.Internal, "the environment's state cannot be written", err)
 		}
 		if err := d.limiter.remove(d.cgroupName(st.ID)); err != nil {
 			return nod.E(nod.Unavailable, "a cgroup of an earlier process cannot be removed", err)
@@ -238,8 +277,8 @@ func (d *Driver) sweepFiles() error {
 	return err
 }
 
-func killOrphan(st state) error {
-	pidfd, err := unix.PidfdOpen(st.PID, 0)
+func killOrphan(p process) error {
+	pidfd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
@@ -247,7 +286,7 @@ func killOrphan(st state) error {
 		return err
 	}
 	defer unix.Close(pidfd)
-	if !st.alive() { // asked after the descriptor pins the number
+	if !p.alive() { // asked after the descriptor pins the number
 		return nil
 	}
 	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
