@@ -89,7 +89,7 @@ func (a *after) serve() {
 		Push: func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} }, RetryAfter: github.RetryAfter,
 		Note: func(nod.Note, nod.Task) nod.Push { return nod.Push{} },
 		Link: func(task string) string { return "https://nod.test/t/" + task },
-	}, bot.Ports{Ledger: s, Queues: s, Usage: s, Acts: s, GitHub: client, Git: a.git, Texts: a.git, Environments: plainEnvironments{}, Agents: a.scribe,
+	}, bot.Ports{Ledger: s, Queues: s, Closings: s, Usage: s, Acts: s, GitHub: client, Git: a.git, Texts: a.git, Environments: plainEnvironments{}, Agents: a.scribe,
 		Parse: webhooks.Parser("github.com"), Preflight: client, Feedback: client,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: client.StatusComments(), nod.EffectSwapLabel: client.SwapLabels(), nod.EffectPush: client.Commits(a.git),

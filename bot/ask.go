@@ -80,58 +80,22 @@ func (b *Bot) failure(cause nod.Cause, run, subject, why string) func(nod.Task) 
 
 // await returns the decision once it is not open any more. It keeps the
 // deadline itself, so that a lost timer elsewhere cannot leave it open.
-func (b *Bot) await(ctx context.Context, task, id string) (nod.Decision, error) {
-	var seen int64
-	for {
-		c, err := b.Ledger.Case(ctx, task)
-		if err != nil {
-			return nod.Decision{}, err
-		}
-		d, ok := find(c, id)
-		if !ok {
-			return nod.Decision{}, nod.E(nod.NotFound, "the decision is gone", nil)
-		}
-		if d.State != nod.DecisionOpen {
-			return d, nil
-		}
-		if d.Late(b.cfg.Now()) {
-			if _, err := b.Queues.ExpireDecisions(ctx); err != nil {
-				return nod.Decision{}, err
-			}
-			continue
-		}
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if !d.Deadline.IsZero() {
-			wait, cancel = context.WithTimeout(ctx, d.Deadline.Sub(b.cfg.Now()))
-		}
-		events, err := b.Queues.Wait(wait, task, seen)
+func (b *Bot) await(ctx context.Context, id string, deadline time.Time) (nod.Decision, error) {
+	if deadline.IsZero() {
+		return b.Closings.Closed(ctx, id)
+	}
+	for bound := deadline.Sub(b.cfg.Now()); ; bound = b.cfg.Tick {
+		wait, cancel := context.WithTimeout(ctx, bound)
+		d, err := b.Closings.Closed(wait, id)
 		late := wait.Err() != nil
 		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nod.Decision{}, ctx.Err()
-		case err != nil && !late:
+		if err == nil || ctx.Err() != nil || !late {
+			return d, err
+		}
+		if _, err := b.Queues.ExpireDecisions(ctx); err != nil {
 			return nod.Decision{}, err
 		}
-		seen = last(events, seen)
-		if d, ok := closedBy(events, id); ok {
-			return d, nil // without reading the whole case again: an agent waits
-		}
 	}
-}
-
-// closedBy returns the decision with id as one of events says that it was closed.
-func closedBy(events []nod.Event, id string) (nod.Decision, bool) {
-	for _, e := range events {
-		if e.Kind != nod.EventDecisionClosed {
-			continue
-		}
-		var closed struct{ Decision nod.Decision }
-		if json.Unmarshal(e.Data, &closed) == nil && closed.Decision.ID == id && closed.Decision.Valid() == nil && closed.Decision.State != nod.DecisionOpen {
-			return closed.Decision, true
-		}
-	}
-	return nod.Decision{}, false
 }
 
 func find(c nod.Case, id string) (nod.Decision, bool) {

@@ -2,88 +2,142 @@ package bot_test
 
 import (
 	"bytes"
-	"fmt"
+	"context"
+	"encoding/binary"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"nod"
+	"nod/agent/agenttest"
+	"nod/agent/claude"
 )
 
+// stampsEnv names the file to which a scripted agent writes when its standard input
+// gave it an answer, as nanoseconds since the epoch in eight bytes.
+const stampsEnv = "NOD_TEST_STAMPS"
+
+// stamped puts a reader of the agent's real standard input before the agent.
+func stamped(path string) error {
+	stamps, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	real := os.Stdin
+	os.Stdin = out
+	go func() {
+		defer in.Close()
+		for chunk := make([]byte, 64<<10); ; {
+			n, err := real.Read(chunk)
+			now := time.Now().UnixNano()
+			if n <= 0 || err != nil {
+				return
+			}
+			if bytes.Contains(chunk[:n], []byte(`"behavior"`)) {
+				if _, err := stamps.Write(binary.BigEndian.AppendUint64(nil, uint64(now))); err != nil {
+					return
+				}
+			}
+			if _, err := in.Write(chunk[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// processAgents starts real processes through an adapter, isolated by nothing.
+type processAgents struct {
+	adapter *claude.Adapter
+	host    agenttest.Host
+}
+
+func (p processAgents) Start(ctx context.Context, _ string, _ nod.Executor, s nod.AgentSpec) (nod.AgentSession, error) {
+	return p.adapter.Start(ctx, p.host, s)
+}
+
 // BenchmarkAnswerToAgent: from an answer that is recorded, and so synced to the disk,
-// until an agent's process could read its bytes from a pipe as its standard input. The
-// writing transaction, whose time is the disk's, is shown beside it. Medians.
+// until the agent's process has read it from its standard input: the scripted agent,
+// a process of its own, through the adapter for Claude Code. The writing transaction,
+// whose time is the disk's, is shown beside it. Medians.
 func BenchmarkAnswerToAgent(b *testing.B) {
+	const asks = 1000 // of one script
 	w := newWorld(b)
 	w.tick = time.Second
-	in, out, err := os.Pipe()
+	path := filepath.Join(b.TempDir(), "stamps")
+	script := agenttest.Script{Steps: make([]agenttest.Step, asks)}
+	for i := range script.Steps {
+		script.Steps[i].Bash = "exit 0; make" // no rule allows it
+	}
+	adapter, err := agenttest.Adapter(script, claude.Config{Env: map[string]string{"HOME": b.TempDir(), stampsEnv: path, "PATH": os.Getenv("PATH")}, Log: w.log()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer in.Close()
-	defer out.Close()
-	line := append(fmt.Appendf(nil, `{"type":"control_response","response":{"behavior":"allow","updatedInput":{"command":"%0200d"}}}`, 0), '\n')
-	w.agent = func(a *fakeSession) nod.Result {
-		for a.ctx.Err() == nil {
-			if !a.asks("Bash", `{"command":"make"}`).Allow {
-				break
-			}
-			if _, err := out.Write(line); err != nil {
-				break
-			}
-		}
-		return nod.Result{OK: true}
-	}
-	w.issue(1, ada)
+	w.agents = processAgents{adapter, agenttest.Host{Dir: b.TempDir()}}
 	w.start()
 	defer w.halt()
-	w.label(1, ada)
-	waiting := func() (d nod.Decision) {
-		tick := time.NewTicker(5 * time.Millisecond)
+	waiting := func() nod.Decision {
+		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for range 10_000 {
-			if open, err := w.store.OpenDecisions(b.Context()); err != nil {
+		for range 30_000 {
+			open, err := w.store.OpenDecisions(b.Context())
+			if err != nil {
 				b.Fatal(err)
-			} else if len(open) == 1 && open[0].Cause == nod.CauseTool {
-				return open[0]
+			}
+			for _, d := range open {
+				if d.Cause == nod.CauseTool {
+					return d
+				}
 			}
 			<-tick.C
 		}
 		b.Fatal("the agent does not ask")
-		return d
+		return nod.Decision{}
 	}
-	var reach, record []time.Duration
-	got := make([]byte, len(line))
+	var recorded []time.Time
+	var record []time.Duration
 	for b.Loop() {
 		b.StopTimer()
+		if n := len(recorded); n%asks == 0 {
+			w.issue(1+n/asks, ada)
+			w.label(1+n/asks, ada)
+		}
 		d := waiting()
 		b.StartTimer()
 		from := time.Now()
 		if _, err := w.store.RecordAnswer(b.Context(), nod.Answer{Decision: d.ID, Answer: nod.Allow, By: nod.Actor{Kind: nod.ActorHost}}); err != nil {
 			b.Fatal(err)
 		}
-		recorded := time.Now()
-		n := 0
-		for n < len(got) {
-			m, err := in.Read(got[n:])
-			if err != nil {
-				b.Fatal(err)
-			}
-			n += m
-		}
-		reach, record = append(reach, time.Since(recorded)), append(record, recorded.Sub(from))
-		if !bytes.Equal(got, line) {
-			b.Fatal("the agent read something else")
-		}
+		recorded = append(recorded, time.Now())
+		record = append(record, time.Since(from))
 	}
 	b.StopTimer()
-	w.wants(nod.ActCancel, "")
-	median := func(all []time.Duration) float64 {
-		slices.Sort(all)
-		return float64(all[len(all)/2].Nanoseconds()) / 1e6
+	waiting() // so the last answer was read, unless it ended the script
+	raw, err := os.ReadFile(path)
+	if err != nil || len(raw) != 8*len(recorded) {
+		b.Fatalf("%d answers were recorded, and %d bytes of stamps: %v", len(recorded), len(raw), err)
 	}
-	b.ReportMetric(median(reach), "ms-to-agent")
-	b.ReportMetric(median(record), "ms-recording")
+	reach, stamps := make([]time.Duration, len(recorded)), bytes.NewReader(raw)
+	for i := range reach {
+		var at int64
+		if err := binary.Read(stamps, binary.BigEndian, &at); err != nil && err != io.EOF {
+			b.Fatal(err)
+		}
+		reach[i] = time.Duration(at - recorded[i].UnixNano())
+	}
+	at := func(all []time.Duration, percent int) float64 {
+		slices.Sort(all)
+		return float64(all[len(all)*percent/100].Nanoseconds()) / 1e6
+	}
+	b.ReportMetric(at(reach, 50), "ms-to-agent")
+	b.ReportMetric(at(reach, 99), "ms-to-agent-p99")
+	b.ReportMetric(at(record, 50), "ms-recording")
 	b.ReportMetric(0, "ns/op")
 }

@@ -72,6 +72,7 @@ type RepoSettings struct {
 type Ports struct {
 	Ledger       Ledger
 	Queues       Queues
+	Closings     Closings
 	Usage        Usage
 	GitHub       GitHub
 	Git          Git
@@ -122,7 +123,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 		missing = "its text functions"
 	case cfg.Now == nil || cfg.Log == nil:
 		missing = "a clock and a logger"
-	case p.Ledger == nil || p.Queues == nil || p.Usage == nil || p.GitHub == nil || p.Git == nil || p.Texts == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil || p.Feedback == nil:
+	case p.Ledger == nil || p.Queues == nil || p.Closings == nil || p.Usage == nil || p.GitHub == nil || p.Git == nil || p.Texts == nil || p.Environments == nil || p.Agents == nil || p.Parse == nil || p.Preflight == nil || p.Feedback == nil:
 		missing = "one of its ports"
 	}
 	if missing != "" {

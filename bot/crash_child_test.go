@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"nod"
+	"nod/agent/agenttest"
 	"nod/bot"
 	"nod/bot/github"
 	"nod/bot/hostgit"
@@ -50,6 +51,15 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		os.Exit(0)
+	}
+	if path := os.Getenv(stampsEnv); path != "" {
+		if err := stamped(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	if agenttest.Dispatch(os.Args) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -186,7 +196,7 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 		Note:       func(nod.Note, nod.Task) nod.Push { return nod.Push{} },
 		Link:       func(task string) string { return "https://nod.test/t/" + task },
 		RetryAfter: func(error) (time.Duration, bool) { return 0, false }, Secret: s.HoldsSecret,
-	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, Usage: s, GitHub: client, Git: crashGit{git, k}, Texts: git, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
+	}, bot.Ports{Ledger: crashLedger{s, k}, Queues: s, Closings: s, Usage: s, GitHub: client, Git: crashGit{git, k}, Texts: git, Environments: plainEnvironments{}, Agents: committer{}, Parse: parse,
 		Preflight: client, Feedback: client, Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: crashPerformer{client.StatusComments(), k, "comment"}, nod.EffectSwapLabel: crashPerformer{client.SwapLabels(), k, "label"},
 			nod.EffectPush: crashPerformer{push, k, "push"}, nod.EffectOpenPR: crashPerformer{client.OpenPulls(), k, "pull request"},

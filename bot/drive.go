@@ -287,13 +287,13 @@ func (b *Bot) askTool(ctx context.Context, task, run string, r nod.ApprovalReque
 			input = "The agent gave its plan no text."
 		}
 	}
-	id, err := b.ask(ctx, task, nod.Decision{Run: run, Kind: nod.Approval, Cause: cause, Blocking: true,
-		Subject: r.Tool, Deadline: b.cfg.Now().Add(b.cfg.DecisionTime)}, input)
+	deadline := b.cfg.Now().Add(b.cfg.DecisionTime)
+	id, err := b.ask(ctx, task, nod.Decision{Run: run, Kind: nod.Approval, Cause: cause, Blocking: true, Subject: r.Tool, Deadline: deadline}, input)
 	if err != nil {
 		b.log.Warn("ask about a tool", "task", task, "run", run, "err", err)
 		return denied("nod could not ask anybody: " + nod.PublicMessage(err))
 	}
-	d, err := b.await(ctx, task, id)
+	d, err := b.await(ctx, id, deadline)
 	if err != nil {
 		b.dismiss(task, id)
 	} else {

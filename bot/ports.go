@@ -40,6 +40,12 @@ type Queues interface {
 	Wait(ctx context.Context, stream string, after int64) ([]nod.Event, error)
 }
 
+// Closings are waits for people.
+type Closings interface {
+	// Closed blocks until a decision is not open any more and returns it, or NotFound.
+	Closed(ctx context.Context, decision string) (nod.Decision, error)
+}
+
 // Usage sums what agents have used of their models.
 type Usage interface {
 	// Spending is what counts towards a run, its task and, since a time, its

@@ -31,7 +31,7 @@ func (b *Bot) askQuestions(ctx context.Context, task, run string, r nod.Approval
 			b.log.Warn("ask a question of the agent", "task", task, "run", run, "err", err)
 			return denied("nod could not ask anybody: " + nod.PublicMessage(err))
 		}
-		got, err := b.await(ctx, task, id)
+		got, err := b.await(ctx, id, d.Deadline)
 		if err != nil {
 			b.dismiss(task, id)
 			return denied("nobody answered before the request ended")

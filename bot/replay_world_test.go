@@ -126,7 +126,7 @@ func (r *replay) serve(ways ...string) {
 		},
 		Note: func(n nod.Note, t nod.Task) nod.Push { return nod.Push{Title: string(n), Message: t.Short()} },
 		Link: func(task string) string { return "https://nod.test/t/" + task },
-	}, bot.Ports{Ledger: s, Queues: s, Usage: s, GitHub: r.client, Git: fakeGit{r.world}, Texts: fakeGit{r.world}, Environments: fakeEnvironments{r.world}, Agents: fakeAgents{r.world},
+	}, bot.Ports{Ledger: s, Queues: s, Closings: s, Usage: s, GitHub: r.client, Git: fakeGit{r.world}, Texts: fakeGit{r.world}, Environments: fakeEnvironments{r.world}, Agents: fakeAgents{r.world},
 		Parse: webhooks.Parser("github.com"), Preflight: r.client, Feedback: r.client, Effects: performers})
 	r.ok(err)
 	rc, err := webhooks.New(webhooks.Config{Secrets: []nod.Secret{app.WebhookSecret}, Accept: bell{s, b}, AppID: app.ID, BotUserID: app.BotID,

@@ -55,6 +55,7 @@ type world struct {
 	main     string   // the default branch, when it is not main
 	scripts  []string // run in environments
 	change   func(*bot.Config)
+	agents   bot.Agents    // starts them in the world's place
 	phone    bot.Performer // sends pushes in the world's place
 
 	mu                 sync.Mutex
@@ -143,7 +144,11 @@ func (w *world) start() {
 	if w.phone != nil {
 		phone = w.phone
 	}
-	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, Usage: s, GitHub: w, Git: fakeGit{w}, Texts: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: fakeAgents{w}, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
+	var agents bot.Agents = fakeAgents{w}
+	if w.agents != nil {
+		agents = w.agents
+	}
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, Closings: s, Usage: s, GitHub: w, Git: fakeGit{w}, Texts: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: agents, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
 			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}, nod.EffectCheckRun: performer{w}}})

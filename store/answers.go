@@ -101,7 +101,7 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 	} else if several && d.Approved(a.By.Passkey) {
 		return nil, t.repeated(*d, a)
 	}
-	next, kind, err := answered(*d, a, t.now)
+	next, err := answered(*d, a, t.now)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,10 @@ func (t *txn) answer(d *nod.Decision, a nod.Answer) (*nod.Error, error) {
 		return nil, conflict("the decision was closed by somebody else")
 	}
 	*d = next
-	return nil, t.audit(d.Task, kind, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+	if next.State == nod.DecisionOpen {
+		return nil, t.audit(d.Task, nod.EventDecisionAllowed, a.By, d.CommitSHA, Closed{Decision: next, Answer: &a})
+	}
+	return nil, t.closed(a.By, next, &a)
 }
 
 // repeated records an answer that was given before.
@@ -142,19 +145,19 @@ func (t *txn) repeated(d nod.Decision, a nod.Answer) error {
 }
 
 // answered is what a leaves of d: an answer, or one more that has allowed it
-// while others must as well. kind is the event that tells of it.
-func answered(d nod.Decision, a nod.Answer, now time.Time) (_ nod.Decision, kind nod.EventKind, err error) {
+// while others must as well.
+func answered(d nod.Decision, a nod.Answer, now time.Time) (nod.Decision, error) {
 	d.Version++
 	d.UpdatedAt = now
 	if a.Answer == nod.Allow && d.Missing() > 1 {
 		d.ApprovedBy = append(slices.Clone(d.ApprovedBy), a.By)
-		return d, nod.EventDecisionAllowed, nil
+		return d, nil
 	}
 	if err := d.On(nod.DecisionAnswer); err != nil {
-		return d, "", err
+		return d, err
 	}
 	d.Answer, d.Reason, d.AnsweredBy, d.AnsweredAt = a.Answer, a.Reason, a.By, now
-	return d, nod.EventDecisionClosed, nil
+	return d, nil
 }
 
 // mayAct checks who answers or acts, and returns the passkey if it is one.

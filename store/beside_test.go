@@ -39,7 +39,7 @@ func TestCommitOfAnotherProcessWakesWait(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	got := make(chan []nod.Event)
+	got, closed := make(chan []nod.Event), make(chan nod.Decision)
 	go func() {
 		events, err := serving.Wait(ctx, "t1", before[1].ID)
 		if err != nil {
@@ -47,10 +47,20 @@ func TestCommitOfAnotherProcessWakesWait(t *testing.T) {
 		}
 		got <- events
 	}()
+	go func() {
+		d, err := serving.Closed(ctx, "d1")
+		if err != nil {
+			t.Error(err)
+		}
+		closed <- d
+	}()
 	if _, err := host.RecordAnswer(t.Context(), nod.Answer{Decision: "d1", Answer: nod.Allow, By: nod.Actor{Kind: nod.ActorHost}}); err != nil {
 		t.Fatal(err)
 	}
 	if events := <-got; len(events) != 1 || events[0].Kind != nod.EventDecisionClosed || events[0].By.Kind != nod.ActorHost {
 		t.Errorf("woken with %+v", events)
+	}
+	if d := <-closed; !d.Permits() || d.AnsweredBy.Kind != nod.ActorHost {
+		t.Errorf("whoever waits for the decision got %+v", d)
 	}
 }

@@ -92,7 +92,7 @@ func (t *txn) putDecision(by nod.Actor, v *nod.Decision) error {
 	if n.State == old.State {
 		return nil
 	}
-	return t.audit(n.Task, nod.EventDecisionClosed, by, n.CommitSHA, Closed{Decision: n})
+	return t.closed(by, n, nil)
 }
 
 func (t *txn) insertDecision(n nod.Decision) error {
@@ -176,7 +176,7 @@ func (t *txn) expire(d nod.Decision) (nod.Decision, error) {
 		d.Version, d.State, d.UpdatedAt.UnixMilli(), d.ID); err != nil {
 		return d, err
 	}
-	return d, t.audit(d.Task, nod.EventDecisionClosed, nod.Supervisor(), d.CommitSHA, Closed{Decision: d})
+	return d, t.closed(nod.Supervisor(), d, nil)
 }
 
 const lateQuery = `SELECT ` + decisionColumns + ` FROM decisions INDEXED BY decisions_deadline WHERE state = 'open' AND deadline <= ? ORDER BY n`

@@ -65,6 +65,8 @@ type Store struct {
 	writer    *sql.DB // one connection; transactions begin as writers
 	readers   *sql.DB // query_only
 	commits   broadcast
+	others    broadcast // commits of other processes
+	closings  closings
 	accepts   accepts
 	end       context.CancelFunc
 	beside    sync.WaitGroup
@@ -117,12 +119,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close wakes every Wait, which then fails, and closes the database.
+// Close wakes every Wait and Closed, which then fail, and closes the database.
 func (s *Store) Close() error {
 	s.end()
 	s.beside.Wait()
 	err := closeAfter(nil, s.readers, s.writer)
 	s.commits.send()
+	s.others.send()
 	if err != nil {
 		return nod.E(nod.Internal, "the database was not closed in order", err)
 	}

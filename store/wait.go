@@ -52,6 +52,7 @@ func (s *Store) lookBeside(ctx context.Context, every time.Duration) {
 			s.log.Error("look for commits of other processes", "err", err)
 		case version != known:
 			known = version
+			s.others.send()
 			s.commits.send()
 		}
 		select {

@@ -250,7 +250,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		Link:       func(task string) string { return public + "/t/" + task },
 		RetryAfter: retryAfter, Secret: s.store.HoldsSecret, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
-		Ledger: s.store, Queues: s.store, Usage: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Texts: git, Agents: agents{s.agents, s.models}, Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
+		Ledger: s.store, Queues: s.store, Closings: s.store, Usage: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Texts: git, Agents: agents{s.agents, s.models}, Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
 		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
 			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
 			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}},

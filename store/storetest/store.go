@@ -31,6 +31,7 @@ type Store interface {
 
 	Decision(ctx context.Context, id string) (nod.Decision, error)
 	OpenDecisions(ctx context.Context) ([]nod.Decision, error)
+	Closed(ctx context.Context, id string) (nod.Decision, error)
 	ExpireDecisions(ctx context.Context) ([]nod.Decision, error)
 	RecordAnswer(ctx context.Context, a nod.Answer) (nod.Decision, error)
 	See(ctx context.Context, decision, passkey string) error
@@ -71,7 +72,7 @@ func Run(t *testing.T, open Open) {
 		name string
 		run  func(*testing.T, Open)
 	}{
-		{"Changes", changes}, {"Coupling", coupling}, {"Decisions", decisions}, {"Answers", answers}, {"Sights", sights}, {"Effects", effects},
+		{"Changes", changes}, {"Coupling", coupling}, {"Decisions", decisions}, {"Closings", closings}, {"Answers", answers}, {"Sights", sights}, {"Effects", effects},
 		{"Deliveries", deliveries}, {"Events", events}, {"Passkeys", passkeys}, {"Redaction", redaction}, {"Model", model},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
