@@ -59,7 +59,7 @@ func (s *Server) signOutDevice(w http.ResponseWriter, r *http.Request, by nod.Se
 	if !slices.ContainsFunc(open, func(d nod.Session) bool { return d.TokenDigest == id }) {
 		return nod.E(nod.NotFound, "there is no such session", nil)
 	}
-	if err := s.sessions.SignOut(r.Context(), id); err != nil {
+	if err := s.end(r.Context(), id); err != nil {
 		return err
 	}
 	if id == by.TokenDigest {

@@ -2,9 +2,7 @@ package answer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -47,7 +45,7 @@ func (s *Server) taskEvents(w http.ResponseWriter, r *http.Request, session nod.
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	out := stream{w: w, rc: http.NewResponseController(w)}
-	if err := out.write("retry: 2000\n\n"); err != nil {
+	if err := out.write(begins); err != nil {
 		return nil
 	}
 	defer func() {
@@ -64,64 +62,97 @@ func (s *Server) taskEvents(w http.ResponseWriter, r *http.Request, session nod.
 
 var errReaderGone = errors.New("reader is gone")
 
-// follow writes events until ctx ends, the reader goes or the session ends.
+// follow writes events until ctx ends, the reader goes or the session ends. It looks
+// at the session again whenever one may have ended: when the supervisor's events tell
+// of something, when somebody signs out here, when it may be idle, at each heartbeat.
 func (s *Server) follow(ctx context.Context, out *stream, task string, after int64, session string) error {
-	var position int64 // global id of the last event seen
-	// The one before is read again, because only it tells where to wait from.
-	for from := max(0, after-1); ; {
-		events, err := s.streams.Events(ctx, task, from, 200)
+	seq, id, err := s.catchUp(ctx, out, task, &after)
+	if err != nil {
+		return err
+	}
+	events, doors := s.join(task, seq, id), s.join(nod.SupervisorStream, 0, id)
+	defer s.leave(task, events)
+	defer s.leave(nod.SupervisorStream, doors)
+	beat := time.NewTimer(heartbeat)
+	defer beat.Stop()
+	var until time.Time
+	for known := int64(-1); ; {
+		turn, ended, err := doors.changes()
 		if err != nil {
 			return err
 		}
-		for _, e := range events {
-			position, from = max(position, e.ID), e.Seq
-			if e.Seq <= after {
-				continue
+		lines, more, reaches, over := events.after(after)
+		if turn != known || len(lines) > 0 && !s.now().Before(until) {
+			if until, err = s.until(ctx, session); err != nil {
+				return err
 			}
-			if err := out.event(entryOf(e)); err != nil {
-				return errReaderGone
-			}
-			after = e.Seq
+			known = turn
 		}
-		if len(events) == 200 {
+		switch {
+		case !reaches:
+			if _, _, err := s.catchUp(ctx, out, task, &after); err != nil {
+				return err
+			}
 			continue
-		}
-		from = after
-		for {
-			newest, err := s.waitFor(ctx, task, position)
-			if err != nil {
-				return err
-			}
-			if newest > position {
-				position = newest
-				break
-			}
-			if err := s.still(ctx, session); err != nil {
-				return err
-			}
-			if err := out.write(": still here\n\n"); err != nil {
+		case len(lines) > 0:
+			if err := out.write(lines...); err != nil {
 				return errReaderGone
 			}
+			after = lines[len(lines)-1].seq
+			beat.Reset(heartbeat)
+			continue
+		case over != nil:
+			return over
 		}
-		if err := s.still(ctx, session); err != nil {
-			return err
+		select {
+		case <-more:
+		case <-ended:
+		case <-beat.C:
+			if until, err = s.until(ctx, session); err != nil {
+				return err
+			}
+			if err := out.write(stillHere); err != nil {
+				return errReaderGone
+			}
+			beat.Reset(heartbeat)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
-// waitFor waits for an event after position, for one heartbeat at most, and returns
-// the newest position it heard of.
-func (s *Server) waitFor(ctx context.Context, task string, position int64) (int64, error) {
-	beat, cancel := context.WithTimeout(ctx, heartbeat)
-	defer cancel()
-	events, err := s.streams.Wait(beat, task, position)
-	if err != nil && ctx.Err() == nil && beat.Err() != nil {
-		return position, nil
+// catchUp writes what the store has after *after, which it moves on, and returns the
+// place of the newest event.
+func (s *Server) catchUp(ctx context.Context, out *stream, task string, after *int64) (seq, id int64, err error) {
+	const page = 200
+	// The one before is read again, because only it tells where to wait from.
+	for from := max(0, *after-1); ; {
+		events, err := s.streams.Events(ctx, task, from, page)
+		if err != nil {
+			return 0, 0, err
+		}
+		var lines []sent
+		for _, e := range events {
+			if seq, id, from = e.Seq, e.ID, e.Seq; e.Seq <= *after {
+				continue
+			}
+			line, err := lineOf(e)
+			if err != nil {
+				return 0, 0, err
+			}
+			lines = append(lines, sent{e.Seq, line})
+			*after = e.Seq
+		}
+		if len(lines) > 0 && out.write(lines...) != nil {
+			return 0, 0, errReaderGone
+		}
+		switch {
+		case seq == 0 && from > 0: // the browser knows of more than there is
+			from = 0
+		case len(events) < page:
+			return seq, id, nil
+		}
 	}
-	for _, e := range events {
-		position = max(position, e.ID)
-	}
-	return position, err
 }
 
 type stream struct {
@@ -129,22 +160,21 @@ type stream struct {
 	rc *http.ResponseController
 }
 
-func (s *stream) event(e entry) error {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return s.write(fmt.Sprintf("id: %d\ndata: %s\n\n", e.Seq, data))
-}
+var (
+	begins    = sent{line: []byte("retry: 2000\n\n")}
+	stillHere = sent{line: []byte(": still here\n\n")}
+)
 
 // write writes within writeTimeout, so that a reader who stopped reading holds
 // nothing for long.
-func (s *stream) write(text string) error {
+func (s *stream) write(lines ...sent) error {
 	if err := s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
+	for _, l := range lines {
+		if _, err := s.w.Write(l.line); err != nil {
+			return err
+		}
 	}
 	return s.rc.Flush()
 }

@@ -207,6 +207,10 @@ func (f *fakeStore) Wait(ctx context.Context, stream string, after int64) ([]nod
 // commit appends an event to a task's stream.
 func (f *fakeStore) commit(e nod.Event) nod.Event {
 	defer f.locked()()
+	return f.record(e)
+}
+
+func (f *fakeStore) record(e nod.Event) nod.Event {
 	e.ID, e.Seq, e.At = int64(len(f.events)+1), 1, f.now()
 	for _, old := range f.events {
 		if old.Stream == e.Stream {

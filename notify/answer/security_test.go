@@ -145,6 +145,7 @@ func (w *world) revokeAll() {
 	for id, p := range w.store.passkeys {
 		p.RevokedAt = w.now()
 		w.store.passkeys[id] = p
+		w.store.record(nod.NewEvent(nod.SupervisorStream, nod.Audit, nod.EventPasskeyRevoked, nod.Actor{Kind: nod.ActorHost}, p))
 	}
 }
 

@@ -67,6 +67,7 @@ type Server struct {
 	strangers *rate.Limiter // begin requests of people who are not signed in
 	refusals  *rate.Limiter // what is recorded of answers that were turned away
 	live      slots         // open streams
+	feeds     feeds         // what they share
 	closing   context.Context
 	close     context.CancelFunc
 	handler   http.Handler
@@ -95,7 +96,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{decisions: c.Decisions, witness: c.Witness, streams: c.Streams, passkeys: c.Passkeys, sessions: c.Sessions, acts: c.Acts, site: where,
 		log: c.Log, now: c.Now, rand: c.Rand, strangers: rate.NewLimiter(5, 30), refusals: rate.NewLimiter(rate.Every(5*time.Second), 500),
-		live: slots{all: c.MaxStreams, each: streamsEach, open: map[string]int{}}}
+		live: slots{all: c.MaxStreams, each: streamsEach, open: map[string]int{}}, feeds: feeds{of: map[string]*feed{}}}
 	if c.GitHubURL != "" {
 		if s.github, err = url.Parse(c.GitHubURL); err != nil || s.github.Host == "" || s.github.Scheme != "https" && s.github.Scheme != "http" {
 			return nil, nod.E(nod.Invalid, "the address of GitHub's pages cannot be used", err)

@@ -47,10 +47,14 @@ func (s *Server) sessionOf(ctx context.Context, digest string) (nod.Session, err
 	return s.admit(s.sessions.Session(ctx, digest))
 }
 
-// still returns the session if it still holds, without keeping it alive.
-func (s *Server) still(ctx context.Context, digest string) error {
-	_, err := s.admit(s.sessions.Peek(ctx, digest))
-	return err
+// until is how long a session that still holds will unless something ends it. It is
+// not kept alive.
+func (s *Server) until(ctx context.Context, digest string) (time.Time, error) {
+	session, err := s.admit(s.sessions.Peek(ctx, digest))
+	if idle := session.SeenAt.Add(session.Idle); idle.Before(session.ExpiresAt) {
+		return idle, err
+	}
+	return session.ExpiresAt, err
 }
 
 func (s *Server) admit(session nod.Session, err error) (nod.Session, error) {
@@ -99,13 +103,20 @@ func (s *Server) setCookie(w http.ResponseWriter, token string, life time.Durati
 
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
 	if token, ok := s.token(r); ok {
-		if err := s.sessions.SignOut(r.Context(), nod.Digest([]byte(token))); err != nil {
+		if err := s.end(r.Context(), nod.Digest([]byte(token))); err != nil {
 			return err
 		}
 	}
 	s.setCookie(w, "", 0)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 	return nil
+}
+
+// end ends a session and its streams.
+func (s *Server) end(ctx context.Context, digest string) error {
+	err := s.sessions.SignOut(ctx, digest)
+	s.stir(nod.SupervisorStream)
+	return err
 }
 
 // portable reports whether a device is one that is left lying around. One that is
