@@ -14,6 +14,11 @@ type Driver interface {
 	Name() string
 	// Capabilities says what this host can enforce, by trying it.
 	Capabilities(ctx context.Context) Capabilities
+	// Build makes the image that reference names, in place of one that there may be,
+	// out of dir: an absolute directory with a Containerfile, whose steps have no
+	// network. It returns the image's digest. What is provisioned keeps the image that
+	// it has. A driver that builds nothing is Unsupported and hints at what to do.
+	Build(ctx context.Context, dir, reference string) (digest string, err error)
 	// Provision makes an environment ready to start.
 	Provision(ctx context.Context, p PreparedSpec) error
 	// Start starts it and returns what a process inside saw of its isolation. An

@@ -63,15 +63,24 @@ func (p PreparedSpec) Mounts() []Source { return slices.Clone(p.mounts) }
 // Digest identifies the resolved spec: hex SHA-256, empty for the zero value.
 func (p PreparedSpec) Digest() string { return p.digest }
 
+// The lengths are not in the expressions: each time that something is counted it is
+// compiled, in every process that an environment starts with.
 var (
-	idForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	ownerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	idForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	ownerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	// imageForm is what a reference may hold; the driver knows the rest of the grammar.
+	imageForm = regexp.MustCompile(`^[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]*$`)
 )
 
-// imageForm is what a reference may hold; the driver knows the rest of the grammar.
-var imageForm = regexp.MustCompile(`^[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]{0,511}$`)
+const (
+	maxID     = 64
+	maxOwner  = 128
+	maxImage  = 512
+	maxMounts = 32
+)
 
-const maxMounts = 32
+// ValidID reports whether id can be an environment's.
+func ValidID(id string) bool { return len(id) <= maxID && idForm.MatchString(id) }
 
 // Prepare judges s. Sources are resolved through every symbolic link first, then
 // refused when they are, lie in or contain something denied (compared by file
@@ -79,10 +88,10 @@ const maxMounts = 32
 // allowed root. It returns Invalid for a malformed spec and Forbidden for a
 // source that may not be handed in.
 func Prepare(s Spec, r Roots) (PreparedSpec, error) {
-	if !idForm.MatchString(s.ID) {
+	if !ValidID(s.ID) {
 		return PreparedSpec{}, nod.E(nod.Invalid, "an environment id is 1 to 64 of a-z, 0-9 and -", nil)
 	}
-	if !ownerForm.MatchString(s.Owner) {
+	if len(s.Owner) > maxOwner || !ownerForm.MatchString(s.Owner) {
 		return PreparedSpec{}, nod.E(nod.Invalid, "an environment's owner is 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'", nil)
 	}
 	if err := s.Limits.check(); err != nil {
@@ -102,7 +111,7 @@ func Prepare(s Spec, r Roots) (PreparedSpec, error) {
 			return PreparedSpec{}, err
 		}
 		p.spec.Image = p.image.Path
-	} else if s.Image != HostImage && !imageForm.MatchString(s.Image) {
+	} else if s.Image != HostImage && (len(s.Image) > maxImage || !imageForm.MatchString(s.Image)) {
 		return PreparedSpec{}, nod.E(nod.Invalid, "an image is "+HostImage+", an absolute path or a reference", nil)
 	}
 	if p.workspace, err = j.source("workspace", s.Workspace, WorkspacePath, dirOnly); err != nil {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -40,8 +39,7 @@ type Driver struct {
 	guest      string
 	supervisor string
 
-	mu   sync.Mutex
-	envs map[string]*environment
+	envs runtime.Table[environment]
 }
 
 var _ runtime.Driver = (*Driver)(nil)
@@ -53,7 +51,10 @@ type environment struct {
 	inst     *contain.Instance
 }
 
-var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}$`) // with its prefix a name has 63 bytes at most
+// A name has 63 bytes at most, of which the prefix is the rest.
+const maxID = 39
+
+func validID(id string) bool { return len(id) <= maxID && runtime.ValidID(id) }
 
 // New asks the program for its version and ends what a process that died left
 // running. Errors are Invalid, Unavailable and Unsupported.
@@ -69,8 +70,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	sum := sha256.Sum256([]byte(c.StateDir))
-	d := &Driver{cfg: c, log: c.Log, cli: &cli{c.Program}, guest: filepath.Join(c.StateDir, "guest"), supervisor: hex.EncodeToString(sum[:])[:16],
-		envs: map[string]*environment{}}
+	d := &Driver{cfg: c, log: c.Log, cli: &cli{c.Program}, guest: filepath.Join(c.StateDir, "guest"), supervisor: hex.EncodeToString(sum[:])[:16]}
 	if err := d.cli.check(ctx); err != nil {
 		return nil, err
 	}
@@ -126,10 +126,8 @@ func (d *Driver) socketDir(id string) string { return filepath.Join(d.cfg.StateD
 
 // Close ends every environment, proven.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	var err error
-	for _, e := range d.envs {
+	for _, e := range d.envs.All() {
 		err = errors.Join(err, e.stop(context.Background()))
 	}
 	return err
@@ -137,6 +135,11 @@ func (d *Driver) Close() error {
 
 // Name is "apple".
 func (d *Driver) Name() string { return "apple" }
+
+// Build is Unsupported: the program builds in a machine that has a network.
+func (d *Driver) Build(context.Context, string, string) (string, error) {
+	return "", &nod.Error{Code: nod.Unsupported, Msg: "no image is built where its steps would have a network", Hint: "container build, or load one that is built"}
+}
 
 // Capabilities starts a machine, attests it and removes it again.
 func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
@@ -172,15 +175,6 @@ func (d *Driver) try(ctx context.Context) (a nod.Attestation, err error) {
 	return a, errors.Join(err, d.Delete(context.WithoutCancel(ctx), "trial"))
 }
 
-func (d *Driver) known(id string) (*environment, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e, ok := d.envs[id]; ok {
-		return e, nil
-	}
-	return nil, nod.E(nod.NotFound, "no such environment is provisioned by this process", nil)
-}
-
 // Provision judges the spec; the machine is created with each start, when its
 // sockets are there to be mounted.
 func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
@@ -188,7 +182,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 		return nod.E(nod.Invalid, "the spec was not prepared", nil)
 	}
 	s := p.Spec()
-	if s.Image != runtime.HostImage || !idForm.MatchString(s.ID) {
+	if s.Image != runtime.HostImage || !validID(s.ID) {
 		return nod.E(nod.Unsupported, "a machine has the image of the configuration, and an id of at most 39 characters", nil)
 	}
 	if err := checkLimits(s.Limits); err != nil {
@@ -200,13 +194,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	if _, err := d.cli.run(ctx, "image", "inspect", d.cfg.Image); err != nil {
 		return &nod.Error{Code: nod.NotFound, Msg: "the container program does not have the image", Hint: "container image pull, or load", Err: err}
 	}
-	d.mu.Lock()
-	e, ok := d.envs[s.ID]
-	if !ok {
-		e = &environment{owner: s.Owner, prepared: p}
-		d.envs[s.ID] = e
-	}
-	d.mu.Unlock()
+	e := d.envs.Make(s.ID, &environment{owner: s.Owner, prepared: p})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -223,7 +211,7 @@ func (e *environment) running() bool { return e.inst != nil && !e.inst.Ended() }
 
 // Start creates the machine, starts it and attests it from inside.
 func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -298,7 +286,7 @@ func (d *Driver) attest(ctx context.Context, i *contain.Instance) (nod.Attestati
 
 // Exec starts a process. ctx bounds the start only.
 func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +301,7 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 
 // Stop kills the machine.
 func (d *Driver) Stop(ctx context.Context, id string) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err == nil {
 		return e.stop(ctx)
 	}
@@ -342,10 +330,10 @@ func (e *environment) stop(ctx context.Context) error {
 
 // Delete ends the machine and removes it.
 func (d *Driver) Delete(ctx context.Context, id string) error {
-	if !idForm.MatchString(id) {
+	if !validID(id) {
 		return nod.E(nod.Invalid, "this is no environment id", nil)
 	}
-	if e, err := d.known(id); err == nil {
+	if e, err := d.envs.Known(id); err == nil {
 		if err := e.stop(ctx); err != nil {
 			return err
 		}
@@ -353,9 +341,7 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 	if err := d.remove(ctx, id); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	delete(d.envs, id)
-	d.mu.Unlock()
+	d.envs.Forget(id)
 	if err := os.RemoveAll(d.socketDir(id)); err != nil {
 		return nod.E(nod.Internal, "the environment's state cannot be removed", err)
 	}
@@ -380,7 +366,7 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 
 // UpdateEgress swaps the rules, of a running machine at once.
 func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return err
 	}
@@ -401,14 +387,14 @@ func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule)
 
 // Inspect returns the machine, or what is provisioned without one.
 func (d *Driver) Inspect(ctx context.Context, id string) (runtime.Status, error) {
-	if !idForm.MatchString(id) {
+	if !validID(id) {
 		return runtime.Status{}, nod.E(nod.Invalid, "this is no environment id", nil)
 	}
 	found, err := d.own(ctx, id)
 	if err != nil {
 		return runtime.Status{}, err
 	}
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	switch {
 	case err != nil && len(found) == 0:
 		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", nil)
@@ -427,11 +413,9 @@ func (d *Driver) List(ctx context.Context, owner string) ([]runtime.Status, erro
 		return nil, err
 	}
 	byID := map[string]runtime.Status{}
-	d.mu.Lock()
-	for id, e := range d.envs {
+	for id, e := range d.envs.All() {
 		byID[id] = runtime.Status{ID: id, Owner: e.owner}
 	}
-	d.mu.Unlock()
 	for _, l := range found {
 		id := l.labels[labelEnv]
 		byID[id] = runtime.Status{ID: id, Owner: l.labels[labelOwner], Running: l.running()}

@@ -64,7 +64,7 @@ func (c *Config) check() error {
 		return nod.E(nod.Invalid, "the runtime's state directory must be an absolute path", nil)
 	case !filepath.IsAbs(c.Guest):
 		return nod.E(nod.Invalid, "the guest binary must be an absolute path", nil)
-	case c.Image == "" || strings.ContainsAny(c.Image, " \t\n?#%*"):
+	case !validReference(c.Image):
 		return nod.E(nod.Invalid, "an image reference is required", nil)
 	case c.Archive != "" && !filepath.IsAbs(c.Archive), c.Build != "" && !filepath.IsAbs(c.Build):
 		return nod.E(nod.Invalid, "what the image is made of must be an absolute path", nil)
@@ -89,6 +89,9 @@ func (c *Config) check() error {
 	}
 	return nil
 }
+
+// validReference reports whether s can stand in a path of the API.
+func validReference(s string) bool { return s != "" && !strings.ContainsAny(s, " \t\n?#%*") }
 
 // socketPath takes a path or its unix:// form. An engine over TCP is root on its
 // machine for whoever reaches the port, and mounts would name another machine's

@@ -2,8 +2,8 @@ package docker
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,11 +12,12 @@ import (
 	"nod/runtime"
 )
 
-var (
-	containerID   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	environmentID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	compare       = strings.Compare
-)
+// fullID reports whether id is a whole one, as the engine itself makes them. Nothing
+// shorter is ever sent.
+func fullID(id string) bool {
+	b, err := hex.DecodeString(id)
+	return err == nil && len(b) == 32 && strings.ToLower(id) == id
+}
 
 // listed is one container as the engine lists it.
 type listed struct {
@@ -56,7 +57,7 @@ func (e *engine) list(ctx context.Context, labels map[string]string) ([]listed, 
 				return true
 			}
 		}
-		return !containerID.MatchString(c.ID)
+		return !fullID(c.ID)
 	}), nil
 }
 

@@ -34,6 +34,7 @@ func suite(t *testing.T, e *testEngine, archive string) runtimetest.Config {
 		},
 		TempDir:    func(t *testing.T) string { return t.TempDir() },
 		Container:  true,
+		Base:       testImage,
 		Canary:     e.canary,
 		Told:       told,
 		Supervised: []string{supervisedEngine + "=" + strings.Join([]string{e.name, e.socket, guestWithTests(t), archive}, "|")},
@@ -45,7 +46,11 @@ func suite(t *testing.T, e *testEngine, archive string) runtimetest.Config {
 func told(t *testing.T, driver runtimetest.Driver, id string) string {
 	t.Helper()
 	d := driver.(*Driver)
-	container := d.envs[id].container
+	env, err := d.envs.Known(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := env.container
 	var c struct{ ExecIDs []string }
 	if err := d.engine.call(t.Context(), "GET", "/containers/"+container+"/json", nil, &c); err != nil {
 		t.Fatal(err)
@@ -117,6 +122,7 @@ func keepsTheContract(t *testing.T, name string) {
 		{"TheGuestProgramItselfWillDo", realGuest},
 		{"NothingIsLeftOfASupervisorKilledAnywhere", killedAnywhere},
 		{"AnImageIsBuiltWithoutANetwork", builtImage},
+		{"AnImageIsPulledByItsDigest", pulledReference},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, e, archive) })
 	}

@@ -29,8 +29,7 @@ type Driver struct {
 	supervisor string // what tells this driver's containers from others'
 	keepID     bool   // an engine without root maps this process's user to the agent's
 
-	mu   sync.Mutex
-	envs map[string]*environment
+	envs runtime.Table[environment]
 }
 
 var _ runtime.Driver = (*Driver)(nil)
@@ -53,7 +52,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(c.StateDir))
-	d := &Driver{cfg: c, log: c.Log, envs: map[string]*environment{}, supervisor: hex.EncodeToString(sum[:])[:16]}
+	d := &Driver{cfg: c, log: c.Log, supervisor: hex.EncodeToString(sum[:])[:16]}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -84,14 +83,8 @@ func (d *Driver) open(ctx context.Context) error {
 // Close ends every environment, proven, and lets the state go. The containers,
 // stopped, stay until Delete.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	envs := make([]*environment, 0, len(d.envs))
-	for _, e := range d.envs {
-		envs = append(envs, e)
-	}
-	d.mu.Unlock()
 	var err error
-	for _, e := range envs {
+	for _, e := range d.envs.All() {
 		err = errors.Join(err, d.stop(context.Background(), e))
 	}
 	return errors.Join(err, d.release())
@@ -110,15 +103,6 @@ func (d *Driver) release() error {
 // Name is "docker" or "podman".
 func (d *Driver) Name() string { return d.cfg.Engine }
 
-func (d *Driver) known(id string) (*environment, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e, ok := d.envs[id]; ok {
-		return e, nil
-	}
-	return nil, nod.E(nod.NotFound, "no such environment is provisioned by this process", nil)
-}
-
 // Provision creates the container, in place of one of an earlier process. The same
 // spec again changes nothing; another one is a Conflict while the environment runs
 // and replaces it otherwise.
@@ -136,13 +120,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	if err := d.checkLimits(s.Limits); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	e, ok := d.envs[s.ID]
-	if !ok {
-		e = &environment{}
-		d.envs[s.ID] = e
-	}
-	d.mu.Unlock()
+	e := d.envs.Make(s.ID, &environment{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch running := e.inst != nil && !e.inst.Ended(); {
@@ -155,9 +133,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	}
 	if err := d.provision(ctx, e, p); err != nil {
 		if e.prepared.Digest() == "" {
-			d.mu.Lock()
-			delete(d.envs, s.ID)
-			d.mu.Unlock()
+			d.envs.Forget(s.ID)
 		}
 		return err
 	}
@@ -206,7 +182,7 @@ func (d *Driver) create(ctx context.Context, e *environment, p runtime.PreparedS
 	if err := d.engine.call(ctx, "POST", "/containers/create"+query("name", name), d.body(p, image.ID), &made); err != nil {
 		return nod.E(nod.Unavailable, "the engine does not create the container", err)
 	}
-	if !containerID.MatchString(made.ID) {
+	if !fullID(made.ID) {
 		return nod.E(nod.Internal, "the engine answered with no container's id", nil)
 	}
 	e.prepared, e.container, e.image, e.used = p, made.ID, image, false
@@ -215,7 +191,7 @@ func (d *Driver) create(ctx context.Context, e *environment, p runtime.PreparedS
 
 // Start starts it and attests it from inside.
 func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -247,7 +223,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 
 // Exec starts a process. ctx bounds the start only.
 func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +239,7 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 // UpdateEgress swaps the rules, of a running environment at once. They are no part
 // of the container.
 func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return err
 	}
@@ -285,7 +261,7 @@ func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule)
 // Stop kills the container; the kernel ends everything else in its pid namespace
 // before its init can be waited for, and the engine says that it has ended.
 func (d *Driver) Stop(ctx context.Context, id string) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err == nil {
 		return d.stop(ctx, e)
 	}
@@ -321,10 +297,10 @@ func (d *Driver) stop(ctx context.Context, e *environment) error {
 // Delete stops the environment and removes its container. Workspace and home stay,
 // and stay with the agent's user.
 func (d *Driver) Delete(ctx context.Context, id string) error {
-	if !environmentID.MatchString(id) {
+	if !runtime.ValidID(id) {
 		return nod.E(nod.Invalid, "this is no environment id", nil)
 	}
-	if e, err := d.known(id); err == nil {
+	if e, err := d.envs.Known(id); err == nil {
 		if err := d.stop(ctx, e); err != nil {
 			return err
 		}
@@ -338,9 +314,7 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	d.mu.Lock()
-	delete(d.envs, id)
-	d.mu.Unlock()
+	d.envs.Forget(id)
 	if err := os.RemoveAll(d.socketDir(id)); err != nil {
 		return nod.E(nod.Internal, "the environment's state cannot be removed", err)
 	}
@@ -349,7 +323,7 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 
 // Inspect asks the engine.
 func (d *Driver) Inspect(ctx context.Context, id string) (runtime.Status, error) {
-	if !environmentID.MatchString(id) {
+	if !runtime.ValidID(id) {
 		return runtime.Status{}, nod.E(nod.Invalid, "this is no environment id", nil)
 	}
 	found, err := d.find(ctx, id)
@@ -360,7 +334,7 @@ func (d *Driver) Inspect(ctx context.Context, id string) (runtime.Status, error)
 		return runtime.Status{}, nod.E(nod.NotFound, "there is no such environment", nil)
 	}
 	s := found[0].status()
-	if e, err := d.known(id); err == nil {
+	if e, err := d.envs.Known(id); err == nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		s.Digest = e.prepared.Digest() // the label does not know of later rules
@@ -376,11 +350,11 @@ func (d *Driver) List(ctx context.Context, owner string) ([]runtime.Status, erro
 	}
 	var out []runtime.Status
 	for _, c := range all {
-		if environmentID.MatchString(c.Labels[labelEnv]) {
+		if runtime.ValidID(c.Labels[labelEnv]) {
 			out = append(out, c.status())
 		}
 	}
-	slices.SortFunc(out, func(a, b runtime.Status) int { return compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b runtime.Status) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 

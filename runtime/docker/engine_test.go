@@ -46,7 +46,7 @@ func engineInit(run string, argv []string) error {
 			return err
 		}
 	}
-	if err := beside(run); err != nil {
+	if err := errors.Join(beside(run), serveRegistry(run)); err != nil {
 		return err
 	}
 	log, err := os.Create(filepath.Join(run, "log"))
@@ -187,10 +187,12 @@ func startEngine(t testing.TB, name string) *testEngine {
 	if name == Podman {
 		config := "[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=4096:4096\"]\n" +
 			"[engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"file\"\n[network]\nnetwork_backend=\"netavark\"\n"
-		if err := errors.Join(os.WriteFile(at("containers.conf"), []byte(config), 0o600), os.WriteFile(at("policy.json"), []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600)); err != nil {
+		policy := at(".config", "containers", "policy.json")
+		if err := errors.Join(os.WriteFile(at("containers.conf"), []byte(config), 0o600), os.WriteFile(at("registries.conf"), []byte(registriesConf), 0o600),
+			os.MkdirAll(filepath.Dir(policy), 0o700), os.WriteFile(policy, []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		env = append(env, "CONTAINERS_CONF="+at("containers.conf"))
+		env = append(env, "CONTAINERS_CONF="+at("containers.conf"), "CONTAINERS_REGISTRIES_CONF="+at("registries.conf"))
 		argv = []string{program, "--root", at("data"), "--runroot", at("exec"), "--storage-driver", "overlay", "--cgroup-manager", "cgroupfs", "--runtime", "runc",
 			"system", "service", "--time", "0", "unix://" + e.socket}
 	}

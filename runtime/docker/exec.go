@@ -39,7 +39,7 @@ func (e *engine) Exec(ctx context.Context, id string, argv []string) (contain.St
 	if err := e.call(ctx, "POST", "/containers/"+id+"/exec", create, &made); err != nil {
 		return nil, execError(err)
 	}
-	if !containerID.MatchString(made.ID) {
+	if !fullID(made.ID) {
 		return nil, nod.E(nod.Internal, "the engine answered with no exec's id", nil)
 	}
 	s, err := e.hijack(ctx, "/exec/"+made.ID+"/start", map[string]any{"Detach": false, "Tty": false})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"nod"
@@ -38,7 +37,7 @@ func (d *Driver) image(ctx context.Context, name string) (engineImage, error) {
 	case name == d.cfg.Image && d.cfg.Archive != "":
 		err = d.importImage(ctx)
 	case name == d.cfg.Image && d.cfg.Build != "":
-		err = d.buildImage(ctx)
+		err = d.buildImage(ctx, d.cfg.Build, name)
 	case d.cfg.Pull:
 		_, err = d.engine.stream(ctx, "/images/create"+query("fromImage", withTag(name)), nil)
 	default:
@@ -83,8 +82,6 @@ func escape(reference string) string {
 	return strings.Join(parts, "/")
 }
 
-var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
-
 // importImage makes the image of the archive.
 func (d *Driver) importImage(ctx context.Context) (err error) {
 	f, err := os.Open(d.cfg.Archive)
@@ -101,7 +98,7 @@ func (d *Driver) importImage(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if !imageID.MatchString(id) {
+	if !fullID(strings.TrimPrefix(id, "sha256:")) {
 		return fmt.Errorf("the import ended with %.100q", id)
 	}
 	return d.engine.call(ctx, "POST", "/images/"+id+"/tag"+query("repo", repo, "tag", tag), nil, nil)

@@ -14,6 +14,12 @@ import (
 	"nod/runtime"
 )
 
+// Build is Unsupported: steps of a build want to be root, which no environment has.
+func (d *Driver) Build(context.Context, string, string) (string, error) {
+	return "", &nod.Error{Code: nod.Unsupported, Msg: "the embedded driver builds no images",
+		Hint: "build it with docker or podman, save it, and name the file as archive"}
+}
+
 // Capabilities starts an environment, attests it and ends it again.
 func (d *Driver) Capabilities(ctx context.Context) runtime.Capabilities {
 	c := runtime.Capabilities{Egress: "fdlistener", KillProof: "subreaper, then pid namespace", Limits: d.limiter.enforced()}

@@ -30,8 +30,7 @@ type Driver struct {
 	images   *image.Store
 	landlock int
 
-	mu   sync.Mutex
-	envs map[string]*environment
+	envs runtime.Table[environment]
 }
 
 var _ runtime.Driver = (*Driver)(nil)
@@ -61,7 +60,7 @@ func New(c Config) (*Driver, error) {
 		log := c.Log
 		c.Egress.Audit = func(e egress.Event) { log.Info("egress", "event", e) }
 	}
-	d := &Driver{cfg: c, log: c.Log, envs: map[string]*environment{}, landlock: max(c.Landlock, 0)}
+	d := &Driver{cfg: c, log: c.Log, landlock: max(c.Landlock, 0)}
 	if c.Landlock == 0 {
 		d.landlock = 1
 	}
@@ -101,14 +100,8 @@ func (d *Driver) open() error {
 
 // Close ends every environment, proven, and lets the state go.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	envs := make([]*environment, 0, len(d.envs))
-	for _, e := range d.envs {
-		envs = append(envs, e)
-	}
-	d.mu.Unlock()
 	var err error
-	for _, e := range envs {
+	for _, e := range d.envs.All() {
 		err = errors.Join(err, d.stop(context.Background(), e))
 	}
 	return errors.Join(err, d.release())
@@ -133,16 +126,6 @@ func (d *Driver) release() error {
 // Name is "linux".
 func (d *Driver) Name() string { return "linux" }
 
-// known returns the environment that this process has provisioned.
-func (d *Driver) known(id string) (*environment, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e, ok := d.envs[id]; ok {
-		return e, nil
-	}
-	return nil, nod.E(nod.NotFound, "no such environment is provisioned by this process", nil)
-}
-
 // Provision makes the environment's state and, as root, gives workspace and home
 // to a user of the environment's own. The same spec again changes nothing;
 // another one is a Conflict while the environment runs and replaces it otherwise.
@@ -157,13 +140,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	if err := errors.Join(d.limiter.check(s.Limits), checkDisk(p)); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	e, ok := d.envs[s.ID]
-	if !ok {
-		e = &environment{}
-		d.envs[s.ID] = e
-	}
-	d.mu.Unlock()
+	e := d.envs.Make(s.ID, &environment{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.inst != nil && !e.inst.ended() {
@@ -174,9 +151,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 	}
 	if err := d.provision(ctx, e, p); err != nil {
 		if e.prepared.Digest() == "" {
-			d.mu.Lock()
-			delete(d.envs, s.ID)
-			d.mu.Unlock()
+			d.envs.Forget(s.ID)
 		}
 		return err
 	}
@@ -233,7 +208,7 @@ func (d *Driver) provision(ctx context.Context, e *environment, p runtime.Prepar
 
 // Start starts it and attests it from inside.
 func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nod.Attestation{}, err
 	}
@@ -253,7 +228,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 
 // Exec starts a process. ctx bounds the start only.
 func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Process, error) {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +243,7 @@ func (d *Driver) Exec(ctx context.Context, id string, c nod.Command) (nod.Proces
 
 // UpdateEgress swaps the rules, of a running environment at once.
 func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		return err
 	}
@@ -293,7 +268,7 @@ func (d *Driver) UpdateEgress(_ context.Context, id string, rules []egress.Rule)
 // Stop kills PID 1; the kernel ends everything else in its namespace before PID 1
 // can be waited for, which is the proof.
 func (d *Driver) Stop(ctx context.Context, id string) error {
-	e, err := d.known(id)
+	e, err := d.envs.Known(id)
 	if err != nil {
 		if _, serr := d.loadState(id); serr == nil {
 			return nil // of an earlier process: New has ended it
@@ -323,10 +298,10 @@ func (d *Driver) stop(ctx context.Context, e *environment) error {
 // Delete stops the environment and forgets it. Workspace and home stay, and stay
 // with the environment's user.
 func (d *Driver) Delete(ctx context.Context, id string) error {
-	if !validID(id) {
+	if !runtime.ValidID(id) {
 		return nod.E(nod.Invalid, "this is no environment id", nil)
 	}
-	if e, err := d.known(id); err == nil {
+	if e, err := d.envs.Known(id); err == nil {
 		if err := d.stop(ctx, e); err != nil {
 			return err
 		}
@@ -334,12 +309,10 @@ func (d *Driver) Delete(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.envs, id)
 	if err := os.RemoveAll(d.envDir(id)); err != nil {
 		return nod.E(nod.Internal, "the environment's state cannot be removed", err)
 	}
+	d.envs.Forget(id)
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,15 +49,11 @@ const (
 	uidCount = 100_000_000
 )
 
-var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-
-func validID(id string) bool { return idForm.MatchString(id) }
-
 func (d *Driver) envDir(id string) string { return filepath.Join(d.cfg.StateDir, "env", id) }
 
 func (d *Driver) loadState(id string) (state, error) {
 	var st state
-	if !validID(id) {
+	if !runtime.ValidID(id) {
 		return st, os.ErrNotExist
 	}
 	b, err := os.ReadFile(filepath.Join(d.envDir(id), "state.json"))

@@ -87,6 +87,11 @@ func (d *Driver) Capabilities(context.Context) runtime.Capabilities {
 	}
 }
 
+// Build is Unsupported: there are no images.
+func (d *Driver) Build(context.Context, string, string) (string, error) {
+	return "", &nod.Error{Code: nod.Unsupported, Msg: "processes without isolation have no image", Hint: "use another driver"}
+}
+
 func (d *Driver) dir(id string) string { return filepath.Join(d.cfg.StateDir, "plain", id) }
 
 // Provision refuses required limits, images and mounts: none could be kept.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"nod"
@@ -22,6 +24,7 @@ var contract = []check{
 	{"exec: an environment of its own", execEnvironment, false},
 	{"the lifecycle is idempotent and keeps what the operator has", lifecycle, false},
 	{"an unprepared spec is refused", unprepared, true},
+	{"a build makes an image, or says what to do instead", builds, true},
 }
 
 func attestationHolds(b *bench) {
@@ -172,4 +175,33 @@ func (b *bench) listed(id string, there, running bool) {
 
 func unprepared(b *bench) {
 	wantCode(b.t, "the zero spec", b.Provision(context.Background(), runtime.PreparedSpec{}), nod.Invalid)
+}
+
+func builds(b *bench) {
+	_, err := b.Build(b.t.Context(), "relative", "nod.test/relative:1")
+	if b.c.Base == "" {
+		wantCode(b.t, "a build", err, nod.Unsupported)
+		var e *nod.Error
+		if !errors.As(err, &e) || e.Hint == "" {
+			b.t.Errorf("%v has no hint", err)
+		}
+		return
+	}
+	wantCode(b.t, "a relative directory", err, nod.Invalid)
+	dir := b.c.TempDir(b.t)
+	_, err = b.Build(b.t.Context(), dir, "a reference")
+	wantCode(b.t, "a malformed reference", err, nod.Invalid)
+	_, err = b.Build(b.t.Context(), dir, "nod.test/empty:1")
+	wantCode(b.t, "a directory that says nothing", err, nod.Unavailable)
+	var made []string
+	for _, text := range []string{"one", "two"} {
+		if err := os.WriteFile(filepath.Join(dir, "Containerfile"), []byte("FROM "+b.c.Base+"\nENV TEXT="+text+"\n"), 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+		digest, err := b.Build(b.t.Context(), dir, "nod.test/again:1")
+		if err != nil || digest == "" || slices.Contains(made, digest) {
+			b.t.Errorf("built %q after %q, %v", digest, made, err)
+		}
+		made = append(made, digest)
+	}
 }

@@ -18,6 +18,8 @@ type Config struct {
 	// Container is a root that an engine mounts: without nosuid on everything, which
 	// no_new_privs makes up for, and with a /dev of its own making.
 	Container bool
+	// Base is an image that the driver can build upon; empty when it builds none.
+	Base string
 	// Guestless is a driver's double, whose environments are processes of this host:
 	// only the checks that need no guest are run.
 	Guestless bool
