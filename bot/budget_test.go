@@ -20,7 +20,7 @@ func budgeted(t *testing.T, budgets map[string]policy.Limit, f func(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	days(t, func(w *world) { w.settings = func(s *bot.RepoSettings) { s.Rules = rules } }, f)
+	days(t, func(w *world) { w.tick, w.settings = 10*time.Minute, func(s *bot.RepoSettings) { s.Rules = rules } }, f)
 }
 
 // days is life whose world passes hours in few steps.

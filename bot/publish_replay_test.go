@@ -82,6 +82,7 @@ func once(step string, f func()) func(string) {
 }
 
 func TestR13HostileTitleIsOnlyText(t *testing.T) {
+	t.Parallel()
 	c := newCrashes(t, nod.SignSSH)
 	r := c.replay("$(touch pwned); `touch pwned` --upload-pack=touch \\n\"'../../x", nil)
 	r.answer(r.until("the result waits for review", waitingFor(nod.CauseReadyToPush)), nod.Allow)
@@ -97,6 +98,7 @@ func TestR13HostileTitleIsOnlyText(t *testing.T) {
 func TestR16BranchTakenBetweenApprovalAndPushIsNotOverwritten(t *testing.T) {
 	for _, sign := range []nod.SignMode{nod.SignGitHub, nod.SignSSH} {
 		t.Run(string(sign), func(t *testing.T) {
+			t.Parallel()
 			c := newCrashes(t, sign)
 			text, theirs := "theirs\n", ""
 			var r *replayed
@@ -127,6 +129,7 @@ func TestR16BranchTakenBetweenApprovalAndPushIsNotOverwritten(t *testing.T) {
 func TestR33DoneOnlyWhenGitHubShowsIt(t *testing.T) {
 	for _, sign := range []nod.SignMode{nod.SignGitHub, nod.SignSSH} {
 		t.Run(string(sign), func(t *testing.T) {
+			t.Parallel()
 			c := newCrashes(t, sign)
 			var r *replayed
 			ready := make(chan struct{})

@@ -120,7 +120,7 @@ func withPhone(t *testing.T, second notify.Channel, f func(t *testing.T, w *worl
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPhone(t, second)
 		defer p.close()
-		w.phone, w.tick = p.performer, 5*time.Second
+		w.phone, w.tick = p.performer, 15*time.Second
 		w.change = func(c *bot.Config) {
 			c.RemindAfter, c.Reminders, c.SecondChannel = 3*time.Minute, 2, second != nil
 			c.Push = func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push {

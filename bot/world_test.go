@@ -239,7 +239,7 @@ func (w *world) task(number int) nod.Case {
 func (w *world) until(what string, ok func(c nod.Case) bool) nod.Case {
 	w.t.Helper()
 	for range 1000 {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(max(100*time.Millisecond, w.tick/100)) // always far longer than a tick in all
 		synctest.Wait()
 		if t, err := w.store.TaskOf(w.t.Context(), repo, 1); err == nil {
 			if c, err := w.store.Case(w.t.Context(), t.ID); err == nil && ok(c) {
