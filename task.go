@@ -81,6 +81,7 @@ type Task struct {
 	Rework       string    `json:"rework,omitempty"` // what was asked for that no run has been told of yet; a task in review goes back to work for it
 	Reason       string    `json:"reason,omitempty"` // why it failed or was cancelled, or what is odd about its branch now
 	CommentID    int64     `json:"comment_id,omitempty"`
+	Terms        string    `json:"terms,omitempty"`       // the settings of its repository that it began with, as JSON, which nothing loosens for it; set once
 	LabelEvent   int64     `json:"label_event,omitempty"` // GitHub's id of the newest event that set the trigger label by then; set once
 	AskedAt      time.Time `json:"asked_at,omitzero"`     // when it was asked for, by GitHub's clock; set once
 	CreatedAt    time.Time `json:"created_at"`

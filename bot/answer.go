@@ -65,7 +65,10 @@ func (b *Bot) obey(ctx context.Context, c nod.Case, q nod.Decision) error {
 	if err != nil {
 		return err
 	}
-	set, _ := b.repo(c.Task.Repo)
+	set, _, err := b.settings(c.Task)
+	if err != nil {
+		return err
+	}
 	return b.begin(ctx, c, set)
 }
 

@@ -56,7 +56,9 @@ func (b *Bot) open(c *nod.Case, ch *nod.Change, build func(nod.Task) (nod.Decisi
 	}
 	d.Task, d.State, d.Version = c.Task.ID, nod.DecisionOpen, 0
 	d.SetInput(input)
-	if set, ok := b.repo(c.Task.Repo); ok && d.Takes(nod.Allow) {
+	if set, ok, err := b.settings(c.Task); err != nil {
+		return err
+	} else if ok && d.Takes(nod.Allow) {
 		d.Approvals = set.Approvals[d.Cause]
 	}
 	ch.Decisions = append(ch.Decisions, &d)

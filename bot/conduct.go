@@ -76,7 +76,10 @@ func (b *Bot) step(ctx context.Context, c nod.Case) (bool, error) {
 	if more, err := b.settle(ctx, c); more || err != nil {
 		return more, err
 	}
-	set, known := b.repo(c.Task.Repo)
+	set, known, err := b.settings(c.Task)
+	if err != nil {
+		return false, err
+	}
 	switch {
 	case c.Task.Done():
 		return b.clean(ctx, c)

@@ -46,6 +46,9 @@ func (b *Bot) accept(ctx context.Context, set RepoSettings, o nod.Occurrence, r 
 	t := nod.Task{Repo: o.Repo, Installation: o.Installation, Issue: o.Issue, Title: issue.Title, State: nod.TaskQueued,
 		Agent: set.Agent, RequestedBy: o.Sender, BaseRef: base, CreatedAt: b.cfg.Now()}
 	t.LabelEvent, t.AskedAt = max(issue.LabelEvent, latest.LabelEvent), asked(o, issue) // a command, too, uses the label up
+	if t.Terms, err = pin(set); err != nil {
+		return "", err
+	}
 	return "", b.queue(ctx, t, r, snapshot, policy.Start(facts))
 }
 

@@ -31,13 +31,17 @@ func ValidPattern(p string) bool {
 	return err == nil && p != "" && p[0] != '/' && !slices.Contains(strings.Split(p, "/"), "")
 }
 
+func (p Protection) paths() []string {
+	if p.Paths == nil {
+		return ProtectedDefaults
+	}
+	return p.Paths
+}
+
 // touched returns the protected paths among files, sorted. Case does not matter:
 // some file systems have none.
 func (p Protection) touched(files []nod.FileChange) []string {
-	patterns := p.Paths
-	if patterns == nil {
-		patterns = ProtectedDefaults
-	}
+	patterns := p.paths()
 	var hit []string
 	for _, f := range files {
 		if slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, f.Path) }) {

@@ -29,6 +29,9 @@ func (b *Bot) review(ctx context.Context, set RepoSettings, o nod.Occurrence, r 
 	if err != nil || t.ID == "" {
 		return "not a pull request that nod works on", err
 	}
+	if set, err = within(set, t); err != nil {
+		return "", err
+	}
 	said, err := b.Feedback.Review(ctx, t, o.Issue, o.ReviewID)
 	switch {
 	case err != nil && nod.CodeOf(err) == nod.NotFound:
@@ -93,6 +96,10 @@ func (b *Bot) checked(ctx context.Context, set RepoSettings, o nod.Occurrence, r
 // again heeds a comment command on a task that is in review. Without words it asks
 // for another round.
 func (b *Bot) again(ctx context.Context, set RepoSettings, o nod.Occurrence, r *receipt, t nod.Task, who nod.Standing, words string) (string, error) {
+	set, err := within(set, t)
+	if err != nil {
+		return "", err
+	}
 	lead := "Another round on your pull request was asked for by " + who.Actor.Show() + " (" + string(who.Tier) + ")."
 	if words = strings.TrimSpace(words); words == "" {
 		words = "Look at what was said about it and at its checks once more."

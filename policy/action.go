@@ -51,6 +51,8 @@ func Actions() []ActionName {
 type Table struct {
 	preset PresetName
 	modes  map[ActionName]Mode // what is configured; no looser than the floors
+	// started is what a task began with; see Within.
+	started map[ActionName]Mode
 }
 
 // Preset is the preset that the table was compiled for.
@@ -80,6 +82,9 @@ func Action(t *Table, action ActionName, untrusted bool) Verdict {
 	}
 	if mode, ok := t.modes[action]; ok {
 		reasons = append(reasons, leaf(mode, "configured"))
+	}
+	if mode, ok := t.started[action]; ok {
+		reasons = append(reasons, leaf(mode, "when the task began"))
 	}
 	if untrusted {
 		reasons = append(reasons, leaf(Ask, "the task has read untrusted words"))

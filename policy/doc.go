@@ -9,6 +9,7 @@
 //	tool.go     may the agent's tool call run without a person; shell.go, readonly.go
 //	tier.go     how far is an account trusted in a repository
 //	preset.go   how a repository is worked on, as data
+//	within.go   what a task began with, which nothing loosens
 //	settings.go what a person wrote in the configuration, compiled
 //
 // Settings only ever tighten: the defaults of Start and Command and the floors of

@@ -32,6 +32,8 @@ type Rules struct {
 	Commands CommandSettings
 	Tools    ToolRules
 	Budgets  Budgets
+	// Source is what they were compiled from.
+	Source Settings
 }
 
 // Compile checks s and compiles it. An unknown name and a mode looser than its
@@ -42,6 +44,7 @@ func Compile(s Settings) (Rules, error) {
 		Preset:   PresetName(s.Preset),
 		Start:    StartSettings{Tiers: map[nod.Tier]Mode{}, Blocked: slices.Clone(s.Blocked)},
 		Commands: CommandSettings{Lowest: map[string]nod.Tier{}, Blocked: slices.Clone(s.Blocked)},
+		Source:   s,
 	}
 	if s.Preset == "" {
 		r.Preset = Published

@@ -27,6 +27,8 @@ var toolPresets = map[ToolPreset]int{Careful: 0, Balanced: 1, InBox: 2}
 type ToolRules struct {
 	Preset ToolPreset
 	allow  [][]string
+	// started are those that a task began with; see Within.
+	started *ToolRules
 }
 
 // shells are the tools whose input is a shell command in "command".
@@ -55,7 +57,11 @@ func ToolAt(r ToolRules, tool string, input json.RawMessage, links Links) Verdic
 	if preset == "" {
 		preset = Careful
 	}
-	return verdict(because(fmt.Sprintf("use tool %s under %s", quote(tool), quote(string(preset))), r.judge(preset, tool, input, links)), false)
+	reasons := []Tree{r.judge(preset, tool, input, links)}
+	if r.started != nil {
+		reasons = append(reasons, because("when the task began", ToolAt(*r.started, tool, input, links).Because))
+	}
+	return verdict(because(fmt.Sprintf("use tool %s under %s", quote(tool), quote(string(preset))), reasons...), false)
 }
 
 func (r ToolRules) judge(preset ToolPreset, tool string, input json.RawMessage, links Links) Tree {

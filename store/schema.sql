@@ -323,7 +323,7 @@ CREATE TABLE tasks (
     comment_id   INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL
-, rework TEXT NOT NULL DEFAULT '', label_event INTEGER NOT NULL DEFAULT 0, asked_at INTEGER) STRICT;
+, rework TEXT NOT NULL DEFAULT '', label_event INTEGER NOT NULL DEFAULT 0, asked_at INTEGER, terms TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE INDEX tasks_issue ON tasks (repo_key, issue, n);
 

@@ -9,19 +9,19 @@ import (
 )
 
 const taskColumns = `id, version, host, owner, name, installation, issue, title, state, agent, requested_by, untrusted,
-	input_digest, base_ref, branch, approved, briefing, rework, reason, comment_id, label_event, asked_at, created_at, updated_at`
+	input_digest, base_ref, branch, approved, briefing, rework, reason, comment_id, terms, label_event, asked_at, created_at, updated_at`
 
 func scanTask(r scanner) (t nod.Task, err error) {
 	err = r.Scan(&t.ID, &t.Version, &t.Repo.Host, &t.Repo.Owner, &t.Repo.Name, &t.Installation, &t.Issue, &t.Title, &t.State, &t.Agent,
 		toJSON{&t.RequestedBy}, &t.Untrusted, &t.InputDigest, &t.BaseRef, &t.Branch, &t.Approved, &t.Briefing, &t.Rework, &t.Reason, &t.CommentID,
-		&t.LabelEvent, toTime{&t.AskedAt}, toTime{&t.CreatedAt}, toTime{&t.UpdatedAt})
+		&t.Terms, &t.LabelEvent, toTime{&t.AskedAt}, toTime{&t.CreatedAt}, toTime{&t.UpdatedAt})
 	return t, err
 }
 
 // putTask inserts or swaps one task and appends the event of its change of state.
 func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 	n, r := *v, t.s.redact
-	n.Title, n.Briefing, n.Rework, n.Reason, n.UpdatedAt = r.text(n.Title), r.text(n.Briefing), r.text(n.Rework), r.text(n.Reason), t.now
+	n.Title, n.Briefing, n.Rework, n.Reason, n.Terms, n.UpdatedAt = r.text(n.Title), r.text(n.Briefing), r.text(n.Rework), r.text(n.Reason), r.text(n.Terms), t.now
 	n.Version++
 	requested, err := asJSON(n.RequestedBy)
 	if err != nil {
@@ -33,9 +33,9 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 			return conflict("a task begins as " + string(nod.TaskMachine.Start))
 		}
 		n.CreatedAt, n.AskedAt = t.now, moment(n.AskedAt)
-		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?`+strings.Repeat(`, ?`, 24)+`)`,
+		if _, err := t.exec(`INSERT INTO tasks (`+taskColumns+`, repo_key) VALUES (?`+strings.Repeat(`, ?`, 25)+`)`,
 			n.ID, n.Version, n.Repo.Host, n.Repo.Owner, n.Repo.Name, n.Installation, n.Issue, n.Title, n.State, n.Agent, requested, n.Untrusted,
-			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.LabelEvent, millis(n.AskedAt),
+			n.InputDigest, n.BaseRef, n.Branch, n.Approved, n.Briefing, n.Rework, n.Reason, n.CommentID, n.Terms, n.LabelEvent, millis(n.AskedAt),
 			n.CreatedAt.UnixMilli(), n.UpdatedAt.UnixMilli(), n.Repo.Key()); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (t *txn) putTask(by nod.Actor, v *nod.Task) error {
 	if err := swappable("task", n.ID, old.Version, v.Version); err != nil {
 		return err
 	}
-	n.CreatedAt, n.AskedAt, n.LabelEvent = old.CreatedAt, old.AskedAt, old.LabelEvent
+	n.CreatedAt, n.AskedAt, n.LabelEvent, n.Terms = old.CreatedAt, old.AskedAt, old.LabelEvent, old.Terms
 	switch {
 	case old.Repo != n.Repo || old.Issue != n.Issue || old.RequestedBy != n.RequestedBy:
 		return conflict("a task never changes its issue or who requested it")
