@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"nod/agent/agenttest"
+	"nod/notify/answer/answertest/chromium"
 	"nod/runtime/guest"
 )
 
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("NOD_TEST_PROGRAM") != "" {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	os.Exit(chromium.Main(m))
 }
 
 func TestUsageErrorsSayHowToGoOn(t *testing.T) {

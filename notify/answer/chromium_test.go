@@ -3,6 +3,7 @@ package answer_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"nod/notify/answer"
 	"nod/notify/answer/answertest/chromium"
 )
+
+func TestMain(m *testing.M) { os.Exit(chromium.Main(m)) }
 
 // quiet fails the test when the browser complained, about the page's policy or script.
 func quiet(t *testing.T, b *chromium.Browser) {

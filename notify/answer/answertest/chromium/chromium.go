@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 
-	"nod/runtime/runtimetest"
 )
 
 // Size is a viewport in CSS pixels.
@@ -46,7 +44,7 @@ func Desk() Size { return desk }
 // patience is how long one step may take.
 const patience = 30 * time.Second
 
-// Browser is one Chromium with a fresh profile and one tab.
+// Browser is a fresh profile of a Chromium, with one tab.
 type Browser struct {
 	t    testing.TB
 	ctx  context.Context
@@ -56,33 +54,21 @@ type Browser struct {
 	problems []string
 }
 
-// Start starts Chromium, named by NOD_CHROMIUM or found as usual, with a passkey
-// authenticator that verifies its user at once. The test is skipped when there is no
-// Chromium, and the browser ends with the test.
+// Start opens a tab in a profile of its own, with a passkey authenticator that verifies
+// its user at once. The test is skipped when there is no Chromium. The tab ends with
+// the test, and so does its Chromium unless the package's tests share one; see Main.
 func Start(t testing.TB, size Size) *Browser {
 	t.Helper()
-	program := find()
-	if program == "" {
-		runtimetest.Missing(t, "chromium (or NOD_CHROMIUM)")
+	parent, err := shared.get()
+	if err == nil && parent == nil {
+		parent = own(t)
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
+	if err != nil {
+		t.Fatalf("start chromium: %v", err)
 	}
-	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, endTab := chromedp.NewContext(allocator)
+	ctx, end := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	b := &Browser{t: t, ctx: ctx, size: size}
-	t.Cleanup(func() {
-		last, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if err := chromedp.Cancel(last); err != nil {
-			t.Logf("close chromium: %v", err)
-		}
-		endTab()
-		endAllocator()
-	})
+	t.Cleanup(end)
 	b.must("listen", chromedp.Listen(ctx, b.hear))
 	for _, enable := range []func(context.Context) error{
 		func(c context.Context) error { _, err := chromedp.Call(c, log.Enable, cdp.Empty{}); return err },
@@ -100,24 +86,15 @@ func Start(t testing.TB, size Size) *Browser {
 	} {
 		b.must("start chromium", enable(ctx))
 	}
+	// Of several tabs only one has the focus, and passkeys are for a page that has it.
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	b.must("focus", err)
 	emulate := []chromedp.EmulateViewportOption{}
 	if size.Phone {
 		emulate = append(emulate, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch)
 	}
 	b.Do(chromedp.EmulateViewport(size.Width, size.Height, emulate...))
 	return b
-}
-
-func find() string {
-	if named := os.Getenv("NOD_CHROMIUM"); named != "" {
-		return named
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
 }
 
 // hear collects what the browser complains about.
