@@ -31,17 +31,26 @@ func doubled(attempt int, longest time.Duration) time.Duration {
 // receivers is how many deliveries are handled at once, each of another issue.
 const receivers = 4
 
-// receiveLoop drains the table of deliveries, in order per issue.
+// receiveLoop drains the table of deliveries, in order per issue. Each tick sends one
+// worker to look, since a look takes the store's only writer; who finds something wakes
+// the next.
 func (b *Bot) receiveLoop(ctx context.Context) {
-	for range receivers - 1 {
+	for range receivers {
 		b.wg.Go(func() { b.drain(ctx) })
 	}
-	b.drain(ctx)
+	tick := time.NewTicker(b.cfg.Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			ring(b.arrived)
+		}
+	}
 }
 
 func (b *Bot) drain(ctx context.Context) {
-	tick := time.NewTicker(b.cfg.Tick)
-	defer tick.Stop()
 	for {
 		for ctx.Err() == nil {
 			d, err := b.Queues.LeaseDelivery(ctx, b.cfg.LeaseTime)
@@ -61,7 +70,6 @@ func (b *Bot) drain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-b.arrived:
-		case <-tick.C:
 		}
 	}
 }
