@@ -20,7 +20,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
-
 )
 
 // Size is a viewport in CSS pixels.
