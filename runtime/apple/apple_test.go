@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}) {
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runtimetest.Main(m))
 }
 
 // supervisedDouble names the directory of a supervised driver's double.
@@ -102,12 +102,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{dir: dir, top: filepath.Join(dir, "top")}
-	if err := errors.Join(os.Symlink(self, filepath.Join(dir, "container")), os.MkdirAll(filepath.Join(w.top, "ws"), 0o755), os.WriteFile(filepath.Join(dir, "g"), []byte("guest"), 0o755)); err != nil {
+	if err := errors.Join(os.Symlink(runtimetest.Quick(t), filepath.Join(dir, "container")), os.MkdirAll(filepath.Join(w.top, "ws"), 0o755), os.WriteFile(filepath.Join(dir, "g"), []byte("guest"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	w.write(t, "version.json", `[{"version":"1.2.2"},{"version":"container-apiserver version 1.2.2"}]`)

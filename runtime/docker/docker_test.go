@@ -37,7 +37,7 @@ func suite(t *testing.T, e *testEngine, archive string) runtimetest.Config {
 		Base:       testImage,
 		Canary:     e.canary,
 		Told:       told,
-		Supervised: []string{supervisedEngine + "=" + strings.Join([]string{e.name, e.socket, guestWithTests(t), archive}, "|")},
+		Supervised: []string{supervisedEngine + "=" + strings.Join([]string{e.name, e.socket, runtimetest.Static(t), archive}, "|")},
 		Left:       e.left,
 	}
 }
@@ -76,7 +76,7 @@ func told(t *testing.T, driver runtimetest.Driver, id string) string {
 // left are the containers of a driver that run.
 func (e *testEngine) left(t *testing.T, stateDir string) (list []string) {
 	t.Helper()
-	probe, err := connect(t.Context(), Config{Engine: e.name, Socket: e.socket, StateDir: stateDir, Guest: guestWithTests(t), Image: testImage})
+	probe, err := connect(t.Context(), Config{Engine: e.name, Socket: e.socket, StateDir: stateDir, Guest: runtimetest.Static(t), Image: testImage})
 	if err != nil {
 		t.Fatal(err)
 	}

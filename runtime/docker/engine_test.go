@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -265,34 +264,6 @@ func (e *testEngine) cleanUp(t testing.TB, dir, parent string) {
 	}
 }
 
-var built bool
-
-// build makes a static program of a package once per test binary.
-var build = sync.OnceValues(func() (string, error) {
-	built = true
-	dir, err := os.MkdirTemp("", "nod-guest-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "guest")
-	// The tests' own roles must be in it: it is this package's test, static.
-	cmd := exec.Command("go", "test", "-c", "-o", path, "nod/runtime/docker")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
-})
-
-func guestWithTests(t testing.TB) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // tools are what the suite's commands use inside.
 var tools = []string{"sh", "bash", "id", "env", "cat", "ls", "sleep", "setsid", "nohup", "grep", "tr", "head", "tail", "wc", "yes", "true", "mkdir", "mv", "test", "echo", "stty", "tty"}
 
@@ -392,7 +363,7 @@ func put(t testing.TB, w *tar.Writer, name string) {
 // config is a driver's configuration on e.
 func (e *testEngine) config(t testing.TB, archive string) Config {
 	t.Helper()
-	return Config{Engine: e.name, Socket: e.socket, Guest: guestWithTests(t), Image: testImage, Archive: archive,
+	return Config{Engine: e.name, Socket: e.socket, Guest: runtimetest.Static(t), Image: testImage, Archive: archive,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 }
 

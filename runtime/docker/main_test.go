@@ -5,7 +5,6 @@ package docker
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"nod/runtime/guest"
@@ -26,10 +25,5 @@ func TestMain(m *testing.M) {
 	if runtimetest.Supervised(openSupervised) {
 		return
 	}
-	code := m.Run()
-	if built {
-		path, _ := build()
-		_ = os.RemoveAll(filepath.Dir(path)) // a directory in the machine's own for such things
-	}
-	os.Exit(code)
+	os.Exit(runtimetest.Main(m))
 }

@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	}) {
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runtimetest.Main(m))
 }
 
 func suite() runtimetest.Config {
 	return runtimetest.Config{
 		New: func(t *testing.T, dir string, e egress.Config) runtimetest.Driver {
 			t.Helper()
-			return open(t, linux.Config{StateDir: dir, Egress: e})
+			return open(t, linux.Config{StateDir: dir, Guest: runtimetest.Quick(t), Egress: e})
 		},
 		TempDir:    func(t *testing.T) string { return t.TempDir() },
 		Supervised: []string{},
