@@ -214,11 +214,18 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// The lengths are not in the expressions: what is counted there is compiled that many
+// times, whenever nod starts, be it as PID 1 of an environment.
 var (
-	ownerShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
-	nameShape  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-	loginShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?$`)
+	ownerShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+	nameShape  = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
+
+const maxName = 100
+
+func validOwner(s string) bool { return len(s) <= maxName && ownerShape.MatchString(s) }
+
+func validLogin(s string) bool { return validOwner(strings.TrimSuffix(s, "[bot]")) }
 
 // check refuses a repository of another host, or one whose name would change the
 // meaning of a URL.
@@ -226,7 +233,7 @@ func (c *Client) check(repo nod.Repo) error {
 	if !strings.EqualFold(repo.Host, c.host) {
 		return nod.E(nod.Invalid, "the repository is on another host", nil)
 	}
-	if !ownerShape.MatchString(repo.Owner) || !nameShape.MatchString(repo.Name) || strings.Trim(repo.Name, ".") == "" {
+	if !validOwner(repo.Owner) || len(repo.Name) > maxName || !nameShape.MatchString(repo.Name) || strings.Trim(repo.Name, ".") == "" {
 		return nod.E(nod.Invalid, "that is not the name of a repository", nil)
 	}
 	return nil

@@ -36,7 +36,9 @@ func (c *Client) StatusComments() StatusComments {
 // task, so that only its marker finds it again.
 func (c *Client) Replies() StatusComments { return StatusComments{c, nod.EffectReply} }
 
-var markerShape = regexp.MustCompile(`^<!--[^<>]{1,200}-->$`)
+var markerShape = regexp.MustCompile(`^<!--[^<>]+-->$`)
+
+const maxMarker = 207
 
 // plan is an effect that was read and checked.
 type commentPlan struct {
@@ -51,7 +53,7 @@ func (p StatusComments) plan(ctx context.Context, t nod.Task, e nod.Effect) (com
 	if err := intent(e, p.kind, &plan.StatusComment); err != nil {
 		return plan, err
 	}
-	if !markerShape.MatchString(plan.Marker) || strings.Contains(plan.Marker[4:len(plan.Marker)-3], "--") {
+	if len(plan.Marker) > maxMarker || !markerShape.MatchString(plan.Marker) || strings.Contains(plan.Marker[4:len(plan.Marker)-3], "--") {
 		return plan, nod.E(nod.Invalid, "the comment's marker is not a hidden comment", nil)
 	}
 	if err := p.check(t.Repo); err != nil {

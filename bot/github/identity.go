@@ -31,7 +31,7 @@ func (c *Client) BotIdentity(ctx context.Context) (Identity, error) {
 		return Identity{}, c.fault("read its own App", err)
 	}
 	id := Identity{Slug: app.GetSlug(), Login: app.GetSlug() + "[bot]"}
-	if !loginShape.MatchString(id.Login) {
+	if !validLogin(id.Login) {
 		return Identity{}, nod.E(nod.Internal, "GitHub named the App in a way nod does not understand", nil)
 	}
 	as, err := c.anyone(ctx)

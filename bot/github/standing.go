@@ -95,7 +95,7 @@ func (c *Client) askTier(ctx context.Context, installation int64, repo nod.Repo,
 		}
 		a.Login = u.GetLogin()
 	}
-	if !loginShape.MatchString(a.Login) {
+	if !validLogin(a.Login) {
 		return out(nod.Outsider, "the login is not one that GitHub gives out")
 	}
 	level, _, err := client.Repositories.GetPermissionLevel(ctx, repo.Owner, repo.Name, a.Login)

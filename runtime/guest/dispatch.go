@@ -28,9 +28,9 @@ const (
 	roleLease = "lease" // RoleEnter, hardened
 )
 
-// Tuning is the one variable of a process of this package: the Go runtime need not
-// read control groups as it starts, and every second after; their limits hold anyway.
-const Tuning = "GODEBUG=containermaxprocs=0,updatemaxprocs=0"
+// Tuning is the one variable of a process of this package: it needs no more threads at
+// once however large the machine is, and need not look every second at how many it may.
+const Tuning = "GOMAXPROCS=2"
 
 // Where an engine's container has the sockets of its host, read-only.
 const (

@@ -22,8 +22,8 @@ type User struct {
 }
 
 var (
-	loginShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,38}$`)
-	nameShape  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+	loginShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`) // of 39 characters at most
+	nameShape  = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)           // of 100
 )
 
 // reserved are first path segments that are not accounts.
@@ -31,7 +31,7 @@ var reserved = append([]string{"api", "assets", "settings", "organizations"}, ap
 
 // CreateUser makes a person's account.
 func (s *Server) CreateUser(login string) (User, error) {
-	if !loginShape.MatchString(login) || slices.Contains(reserved, strings.ToLower(login)) {
+	if len(login) > 39 || !loginShape.MatchString(login) || slices.Contains(reserved, strings.ToLower(login)) {
 		return User{}, fmt.Errorf("githubsim: %q cannot be a login", login)
 	}
 	return s.createAccount(login, "User")
@@ -146,7 +146,7 @@ func (s *Server) withIssue(by, full string, n int, f func(r *repo, i *issue, by 
 func (s *Server) CreateRepo(full string, files map[string]string) error {
 	owner, name, _ := strings.Cut(full, "/")
 	return s.withUser(owner, func(u *user) error {
-		if !nameShape.MatchString(name) || strings.Trim(name, ".") == "" || strings.HasSuffix(name, ".git") {
+		if len(name) > 100 || !nameShape.MatchString(name) || strings.Trim(name, ".") == "" || strings.HasSuffix(name, ".git") {
 			return fmt.Errorf("githubsim: %q cannot be a repository", full)
 		}
 		if s.repos[repoKey(owner, name)] != nil {
