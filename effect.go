@@ -116,6 +116,9 @@ type PushBranch struct {
 	Old    string   `json:"old,omitempty"`
 	Base   string   `json:"base,omitempty"` // what the commits follow; GitHub has it
 	Sign   SignMode `json:"sign,omitempty"` // empty is SignSSH
+	// Forward says that Branch is not the task's own but its target, a named
+	// integration branch, which the commits become the head of.
+	Forward bool `json:"forward,omitempty"`
 }
 
 // PushOutcome is where the branch was read back.

@@ -175,5 +175,8 @@ type Prepared struct {
 type Delivered struct {
 	BranchSHA   string      `json:"branch_sha"` // "" when there is no such branch
 	PullRequest PullRequest `json:"pull_request"`
-	Commits     []Commit    `json:"commits"` // the pull request's, Verified as GitHub says
+	BaseSHA     string      `json:"base_sha,omitempty"` // of the target branch; read where there is no pull request
+	// Commits are the pull request's, or the revision's own where there is none, Verified
+	// as GitHub says.
+	Commits []Commit `json:"commits"`
 }

@@ -53,7 +53,8 @@ type RepoSettings struct {
 	// CIAttempts is how many times red checks on GitHub put the agent to work again
 	// before an owner is asked; 0 takes the default of 2, a negative one always asks.
 	CIAttempts int
-	// Integration is the branch that results go into under the preset integration.
+	// Integration is the branch that results go into under the presets integration, by
+	// pull requests, and prototype, by themselves.
 	Integration string
 	// Unchecked says that there is no check on purpose. Without it, and without a
 	// Check, somebody is asked.

@@ -36,6 +36,7 @@ type crashPlan struct {
 	Dir, API, Web, Key, Name, Email string
 	App, Owner                      int64
 	Sign                            nod.SignMode
+	Prototype                       string   // the branch that results go straight into, if any
 	Left                            []string // dies at the first of these steps that it comes to
 	Log                             string   // file that every step is written to
 }
@@ -180,7 +181,11 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := policy.Compile(policy.Settings{})
+	preset := policy.Settings{}
+	if k.Prototype != "" {
+		preset.Preset = string(policy.Prototype)
+	}
+	rules, err := policy.Compile(preset)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +195,7 @@ func (k *crasher) bot(s *store.Store, log *slog.Logger) (*bot.Bot, error) {
 		push = client.Commits(git)
 	}
 	return bot.New(bot.Config{Host: "github.com", Agents: []string{"fake"}, Environments: filepath.Join(k.Dir, "env"), Now: time.Now, Log: log,
-		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Unchecked: true, Labels: []string{"bot"}}},
+		Repos:     map[string]bot.RepoSettings{where.Key(): {Repo: where, Agent: "fake", Rules: rules, Sign: k.Sign, Unchecked: true, Labels: []string{"bot"}, Integration: k.Prototype}},
 		LeaseTime: time.Second, Tick: 50 * time.Millisecond, Neutralize: github.Neutralize, Attempts: 10,
 		Push:       func(nod.Decision, nod.Task, nod.Telling) nod.Push { return nod.Push{} },
 		Note:       func(nod.Note, nod.Task) nod.Push { return nod.Push{} },

@@ -22,7 +22,11 @@ func (b *Bot) preflight(ctx context.Context, c nod.Case, set RepoSettings) (bool
 			return false, nil
 		}
 	}
-	problems, err := b.Preflight.Preflight(ctx, c.Task, set.Sign)
+	pushed := c.Task
+	if forwards(set, pushed) {
+		pushed.Branch = pushed.BaseRef
+	}
+	problems, err := b.Preflight.Preflight(ctx, pushed, set.Sign)
 	if err != nil {
 		return false, err
 	}

@@ -61,7 +61,11 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 	if at := b.addsSecret(diff); at != "" {
 		note += "; adds what looks like a secret in " + at
 	}
-	verdict := policy.Action(set.Rules.Table, policy.ActionPush, c.Task.Untrusted)
+	action, how := policy.ActionPush, ""
+	if forwards(set, c.Task) {
+		action, how = policy.ActionPushIntegration, " itself, without a pull request"
+	}
+	verdict := policy.Action(set.Rules.Table, action, c.Task.Untrusted)
 	if !verdict.Allows() && !verdict.Asks() {
 		return b.askAgain(ctx, c, nod.CausePublishFailed, "Policy forbids the push", verdict.Because.String())
 	}
@@ -69,7 +73,7 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		if c.Task.State != nod.TaskRunning {
 			return false, nil
 		}
-		said := nod.NewEvent(task, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{"action": policy.ActionPush, "verdict": verdict})
+		said := nod.NewEvent(task, nod.Audit, nod.EventVerdict, nod.Supervisor(), map[string]any{"action": action, "verdict": verdict})
 		said.Commit = ready.SHA
 		ch.Events = append(ch.Events, &said)
 		if c.Revision != nil && !nod.RevisionMachine.Terminal(c.Revision.State) {
@@ -85,7 +89,7 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		ch.Blobs = append(ch.Blobs, diff)
 		return true, b.open(c, ch, func(nod.Task) (nod.Decision, string) {
 			return nod.Decision{Kind: nod.Review, Cause: nod.CauseReadyToPush, Blocking: true, CommitSHA: pinned.SHA,
-				Subject: fmt.Sprintf("%s into %s%s", plural(len(pinned.Commits), "commit"), pinned.BaseRef, note)}, string(diff)
+				Subject: fmt.Sprintf("%s into %s%s%s", plural(len(pinned.Commits), "commit"), pinned.BaseRef, how, note)}, string(diff)
 		})
 	})
 	return err

@@ -63,6 +63,10 @@ func (b *Bot) reviewed(ctx context.Context, c nod.Case, set RepoSettings) (bool,
 }
 
 func (b *Bot) intendPush(c *nod.Case, ch *nod.Change, set RepoSettings) error {
+	if forwards(set, c.Task) {
+		return b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(), nod.PushBranch{
+			Branch: c.Task.BaseRef, SHA: c.Revision.SHA, Old: c.Revision.BaseSHA, Base: c.Revision.BaseSHA, Sign: set.Sign, Forward: true})
+	}
 	return b.intend(c, ch, nod.EffectPush, publishKey(*c, "push"), c.Task.Repo.Key(), nod.PushBranch{
 		Branch: c.Task.Branch, SHA: c.Revision.SHA, Old: stands(*c), Base: c.Revision.BaseSHA, Sign: set.Sign})
 }
@@ -149,6 +153,8 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 	case ok && push.State == nod.EffectDone:
 	case failed && push.Key == publishKey(c, "push"):
 		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: the push was refused", push.Error)
+	case failed && forwarded(c): // a retry, on top of where the branch is now
+		return true, b.prepare(ctx, c, set)
 	case failed || !ok: // a person asked for a retry
 		_, err := b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
 			return true, b.intendPush(c, ch, set)
@@ -161,11 +167,12 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 	if err := json.Unmarshal(push.Outcome, &out); err != nil {
 		return false, nod.E(nod.Internal, "the outcome of a push cannot be read", err)
 	}
+	into := forwarded(c)
 	why, err := b.misplaced(ctx, c.Task, set)
 	if err != nil {
 		return false, err
 	}
-	if why != "" {
+	if why != "" && !into {
 		return true, b.askAgain(ctx, c, nod.CausePublishFailed, "Not delivered: no pull request may be opened", why)
 	}
 	_, err = b.update(ctx, nod.Supervisor(), c.Task.ID, func(c *nod.Case, ch *nod.Change) (bool, error) {
@@ -174,6 +181,9 @@ func (b *Bot) pushed(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		}
 		c.Revision.Publish(out.Published)
 		ch.Revisions = append(ch.Revisions, c.Revision)
+		if into {
+			return true, nil
+		}
 		return true, b.intendPR(c, ch, set)
 	})
 	return true, err
@@ -189,6 +199,9 @@ func (b *Bot) intendPR(c *nod.Case, ch *nod.Change, set RepoSettings) error {
 // opened waits for the pull request, reads everything back and only then calls
 // the task delivered.
 func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, error) {
+	if forwarded(c) {
+		return true, b.landed(ctx, c)
+	}
 	pull, ok := effect(c, publishKey(c, "pull"))
 	switch {
 	case ok && pull.State == nod.EffectDone:
@@ -210,22 +223,27 @@ func (b *Bot) opened(ctx context.Context, c nod.Case, set RepoSettings) (bool, e
 		if c.Task.State != nod.TaskRunning {
 			return false, nil
 		}
-		if err := c.Revision.On(nod.RevisionPublish); err != nil {
-			return false, err
-		}
-		c.Revision.PullRequest = seen.PullRequest
-		for i := range c.Revision.Commits {
-			on, ok := onGitHub(seen.Commits, c.Revision.Commits[i])
-			c.Revision.Commits[i].Verified = ok && on.Verified
-		}
-		c.Task.Briefing = ""
-		ch.Revisions = append(ch.Revisions, c.Revision)
-		if err := b.move(c, ch, nod.TaskDeliver); err != nil {
-			return false, err
-		}
-		return true, b.delivered(c, ch)
+		return true, b.deliver(c, ch, seen)
 	})
 	return true, err
+}
+
+// deliver puts the end of a delivery into ch, once it was read back.
+func (b *Bot) deliver(c *nod.Case, ch *nod.Change, seen nod.Delivered) error {
+	if err := c.Revision.On(nod.RevisionPublish); err != nil {
+		return err
+	}
+	c.Revision.PullRequest = seen.PullRequest
+	for i := range c.Revision.Commits {
+		on, ok := onGitHub(seen.Commits, c.Revision.Commits[i])
+		c.Revision.Commits[i].Verified = ok && on.Verified
+	}
+	c.Task.Briefing = ""
+	ch.Revisions = append(ch.Revisions, c.Revision)
+	if err := b.move(c, ch, nod.TaskDeliver); err != nil {
+		return err
+	}
+	return b.delivered(c, ch)
 }
 
 // openAgain does what a person asked for by retry: the pull request once more, and
@@ -270,18 +288,5 @@ func undelivered(r nod.Revision, d nod.Delivered) string {
 	case d.PullRequest.BaseRef != r.BaseRef:
 		return fmt.Sprintf("pull request #%d goes into %s", d.PullRequest.Number, d.PullRequest.BaseRef)
 	}
-	parent := r.BaseSHA
-	for _, c := range r.Commits {
-		on, ok := onGitHub(d.Commits, c)
-		switch {
-		case !ok:
-			return fmt.Sprintf("GitHub does not show commit %.8s", c.SHA)
-		case on.Tree != c.Tree || !slices.Equal(on.Parents, []string{parent}) || strings.TrimRight(on.Message, "\n") != strings.TrimRight(c.Message, "\n"):
-			return fmt.Sprintf("GitHub shows commit %.8s with another tree, parent or message than was approved", c.SHA)
-		case !on.Verified:
-			return fmt.Sprintf("GitHub does not show commit %.8s as verified", c.SHA)
-		}
-		parent = c.OnGitHub()
-	}
-	return ""
+	return unlike(r, d.Commits)
 }

@@ -155,6 +155,9 @@ func join(a, b string) string { return strings.TrimSpace(a + "\n\n" + b) }
 // followUp sends a task in review back to work for what was asked for and may be
 // done, and takes note of what an owner answered about the rest.
 func (b *Bot) followUp(ctx context.Context, c nod.Case) (bool, error) {
+	if forwarded(c) {
+		return true, b.complete(ctx, c)
+	}
 	for _, d := range c.Decisions {
 		key := "answered/" + d.ID
 		if _, noted := effect(c, "status/"+c.Task.ID+"/"+key); noted || d.Cause != nod.CauseRework || d.State == nod.DecisionOpen || d.State == nod.DecisionSuperseded {

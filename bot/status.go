@@ -77,7 +77,9 @@ func (b *Bot) delivered(c *nod.Case, ch *nod.Change) error {
 		if err := json.Unmarshal(push.Intent, &in); err != nil {
 			return nod.E(nod.Internal, "the intent of a push cannot be read", err)
 		}
-		before = in.Old
+		if !in.Forward { // what was there before is not nod's
+			before = in.Old
+		}
 	}
 	if before == "" {
 		return nil
@@ -155,7 +157,7 @@ func thousands(n int64) string {
 func (b *Bot) next(c nod.Case) string {
 	page := "[the task's page](" + b.cfg.Link(c.Task.ID) + ")"
 	switch {
-	case c.Task.State == nod.TaskCompleted:
+	case c.Task.State == nod.TaskCompleted, c.Task.State == nod.TaskReadyForReview && forwarded(c):
 		return ""
 	case c.Task.Done():
 		return "Next: set the label `" + b.cfg.TriggerLabel + "` again, or write `/nod retry`."
@@ -195,6 +197,9 @@ func headline(c nod.Case) string {
 	case nod.TaskReadyForReview:
 		return "ready for review"
 	case nod.TaskCompleted:
+		if forwarded(c) {
+			return "done: its commits are in `" + code(c.Task.BaseRef) + "`"
+		}
 		return "merged"
 	case nod.TaskCancelled:
 		return "cancelled"

@@ -76,8 +76,8 @@ func (p *Commits) plan(ctx context.Context, t nod.Task, e nod.Effect) (commitPla
 	switch {
 	case plan.Sign != nod.SignGitHub:
 		return plan, nod.E(nod.Invalid, "this push is not one that GitHub signs", nil)
-	case !ok || rest == "" || strings.EqualFold(plan.Branch, t.BaseRef):
-		return plan, nod.E(nod.Forbidden, "only branches under nod/ are ever pushed to", nil)
+	case plan.Forward && (plan.Branch != t.BaseRef || plan.Branch == "" || plan.Old == ""), !plan.Forward && (!ok || rest == "" || strings.EqualFold(plan.Branch, t.BaseRef)):
+		return plan, nod.E(nod.Forbidden, "only branches under nod/ are ever pushed to, and a named integration branch", nil)
 	case plan.Base == "" || plan.Old != "" && plan.Old != plan.Base:
 		// New commits go on top of what was published, or begin a branch.
 		return plan, nod.E(nod.Conflict, "the push does not continue what is on the branch", nil)
@@ -116,6 +116,11 @@ func (p *Commits) Perform(ctx context.Context, t nod.Task, e nod.Effect) (json.R
 			return out, p.fault(act, err)
 		}
 		return nil, nod.E(nod.Conflict, "the branch "+plan.Branch+" was moved by someone else", nil)
+	}
+	if plan.Forward {
+		if err := p.notDefault(ctx, plan); err != nil {
+			return nil, p.fault(act, err)
+		}
 	}
 	if at == "" {
 		if err := p.alone(ctx, plan); err != nil {
@@ -173,6 +178,18 @@ func (p *Commits) alone(ctx context.Context, plan commitPlan) error {
 		return refs, res, err
 	})
 	return err
+}
+
+// notDefault refuses the repository's default branch, and any where that cannot be told.
+func (p *Commits) notDefault(ctx context.Context, plan commitPlan) error {
+	got, _, err := plan.client.Repositories.Get(ctx, plan.repo.Owner, plan.repo.Name)
+	if err != nil {
+		return err
+	}
+	if main := got.GetDefaultBranch(); main == "" || strings.EqualFold(main, plan.Branch) {
+		return nod.E(nod.Forbidden, "the default branch is never pushed to, and "+plan.Branch+" is it or may be", nil)
+	}
+	return nil
 }
 
 // commit makes one commit, or takes the one that an earlier attempt made, and holds

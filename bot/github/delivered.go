@@ -32,7 +32,8 @@ func (c *Client) Delivered(ctx context.Context, t nod.Task, r nod.Revision) (nod
 		return nod.Delivered{}, c.fault(act, err)
 	}
 	if pull == nil {
-		return out, nil
+		err := bare(ctx, client, t.Repo, r, &out)
+		return out, c.fault(act, err)
 	}
 	out.PullRequest = shapePull(pull)
 	commits, _, err := pages(0, func(page int) ([]*gh.RepositoryCommit, *gh.Response, error) {
@@ -45,6 +46,25 @@ func (c *Client) Delivered(ctx context.Context, t nod.Task, r nod.Revision) (nod
 		out.Commits = append(out.Commits, shapeCommit(one))
 	}
 	return out, nil
+}
+
+// bare reads what there is to read of a revision without a pull request: its target
+// branch, and its commits one by one.
+func bare(ctx context.Context, client *gh.Client, repo nod.Repo, r nod.Revision, out *nod.Delivered) (err error) {
+	if out.BaseSHA, err = head(ctx, client, repo, r.BaseRef); err != nil {
+		return err
+	}
+	for _, c := range r.Commits {
+		on, _, err := client.Git.GetCommit(ctx, repo.Owner, repo.Name, c.OnGitHub())
+		if statusOf(err) == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		out.Commits = append(out.Commits, shapeCommit(&gh.RepositoryCommit{SHA: on.SHA, Commit: on, Parents: on.Parents}))
+	}
+	return nil
 }
 
 // head returns the commit that a branch points at, or "" when there is none.

@@ -67,7 +67,7 @@ func (c *Client) Preflight(ctx context.Context, t nod.Task, sign nod.SignMode) (
 	}
 	for _, kind := range rules {
 		if why := refusing[kind]; why != "" {
-			problems = append(problems, "A rule of the repository covers "+t.Branch+": "+why+". Let the App bypass it, or leave out nod/**.")
+			problems = append(problems, "A rule of the repository covers "+t.Branch+": "+why+". Let the App bypass it, or leave the branch out of it.")
 		}
 		if kind == "required_signatures" && sign == nod.SignSSH {
 			problems = append(problems, "A rule of the repository asks for verified signatures on "+t.Branch+

@@ -37,8 +37,11 @@ func (p *Pusher) intent(ctx context.Context, t nod.Task, e nod.Effect) (nod.Push
 			return in, err
 		}
 	}
-	if rest, ok := strings.CutPrefix(in.Branch, branchPrefix); !ok || rest == "" || strings.EqualFold(in.Branch, t.BaseRef) {
-		return in, nod.E(nod.Forbidden, "only branches under "+branchPrefix+" are ever pushed to", nil)
+	rest, under := strings.CutPrefix(in.Branch, branchPrefix)
+	switch {
+	case in.Forward && in.Branch == t.BaseRef && in.Branch != "" && in.Old != "":
+	case in.Forward || !under || rest == "" || strings.EqualFold(in.Branch, t.BaseRef):
+		return in, nod.E(nod.Forbidden, "only branches under "+branchPrefix+" are ever pushed to, and a named integration branch", nil)
 	}
 	return in, p.g.checkBranch(ctx, in.Branch)
 }
@@ -144,6 +147,11 @@ func (m *mirror) push(ctx context.Context, r *remote, in nod.PushBranch) error {
 	if at := heads[in.Branch]; at != in.Old {
 		return nod.E(nod.Conflict, "the branch "+quoted(in.Branch)+" was moved by someone else: it is "+where(at), nil)
 	}
+	if in.Forward {
+		if err := m.notDefault(ctx, r, in.Branch); err != nil {
+			return err
+		}
+	}
 	for name := range heads {
 		if name != in.Branch && strings.EqualFold(name, in.Branch) {
 			return nod.E(nod.Conflict, "the branch "+quoted(name)+" differs from "+quoted(in.Branch)+" only in case", nil)
@@ -160,6 +168,22 @@ func (m *mirror) push(ctx context.Context, r *remote, in nod.PushBranch) error {
 	}
 	if at := heads[in.Branch]; at != in.SHA {
 		return nod.E(nod.Conflict, "the branch "+quoted(in.Branch)+" was read back after the push and is "+where(at), nil)
+	}
+	return nil
+}
+
+// notDefault refuses the branch that the remote's HEAD is on, and any where that cannot
+// be told.
+func (m *mirror) notDefault(ctx context.Context, r *remote, branch string) error {
+	out, err := m.git(ctx, call{remote: r}, "ls-remote", "--quiet", "--symref", "--", r.url, "HEAD")
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	target, _, _ := strings.Cut(first, "\t")
+	main, ok := strings.CutPrefix(target, "ref: refs/heads/")
+	if !ok || strings.EqualFold(main, branch) {
+		return nod.E(nod.Forbidden, "the default branch is never pushed to, and "+quoted(branch)+" is it or may be", nil)
 	}
 	return nil
 }

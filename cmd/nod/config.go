@@ -160,8 +160,9 @@ type RepoConfig struct {
 	// themselves; default 2, and -1 always asks.
 	CIAttempts int             `json:"ci_attempts"`
 	Policy     policy.Settings `json:"policy"`
-	// Integration is the branch that pull requests go into under the policy preset
-	// integration; never the default branch.
+	// Integration is the branch that results go into under the policy presets
+	// integration, by pull requests, and prototype, by themselves; never the default
+	// branch.
 	Integration string `json:"integration_branch"`
 	// Approvals is how many different passkeys must allow a decision of a cause,
 	// such as {"ready_to_push": 2}; 1 where nothing is said.
@@ -245,6 +246,12 @@ func (c *Config) defaults() {
 	if c.PIDs == 0 {
 		c.PIDs = 512
 	}
+}
+
+// intoBranch reports whether results go into a named branch.
+func intoBranch(s policy.Settings) bool {
+	p := policy.PresetName(s.Preset)
+	return p == policy.Integration || p == policy.Prototype
 }
 
 // check returns the first thing that is missing or wrong.
@@ -338,10 +345,8 @@ func (c Config) check() error {
 		switch {
 		case r.Protected.Mode != "" && r.Protected.Mode != "ask" && r.Protected.Mode != "forbid":
 			return fmt.Errorf("repos[%d].protected.mode must be \"ask\" or \"forbid\", not %q", i, r.Protected.Mode)
-		case policy.PresetName(r.Policy.Preset) == policy.Prototype:
-			return fmt.Errorf("repos[%d].policy.preset \"prototype\" cannot be delivered yet: use \"integration\", which opens pull requests", i)
-		case (policy.PresetName(r.Policy.Preset) == policy.Integration) != (r.Integration != ""):
-			return fmt.Errorf("repos[%d].integration_branch goes with the policy preset \"integration\", and only with it", i)
+		case intoBranch(r.Policy) != (r.Integration != ""):
+			return fmt.Errorf("repos[%d].integration_branch goes with the policy presets \"integration\" and \"prototype\", and only with them", i)
 		case r.Sign != nod.SignSSH && r.Sign != nod.SignGitHub:
 			return fmt.Errorf("repos[%d].sign must be \"github\" or \"ssh\", not %q", i, r.Sign)
 		case r.Sign == nod.SignSSH && c.Author.Email == "":

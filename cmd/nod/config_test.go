@@ -78,7 +78,7 @@ func TestConfigErrorsSayWhatAndWhere(t *testing.T) {
 		"empty check":       {`"agent": "claude"}`, `"agent": "claude", "check": []}`, "check is a command"},
 		"no integration":    {`"agent": "claude"}`, `"agent": "claude", "policy": {"preset": "integration"}}`, "integration_branch goes with"},
 		"idle integration":  {`"agent": "claude"}`, `"agent": "claude", "integration_branch": "next"}`, "integration_branch goes with"},
-		"prototype":         {`"agent": "claude"}`, `"agent": "claude", "policy": {"preset": "prototype"}}`, "cannot be delivered yet"},
+		"prototype":         {`"agent": "claude"}`, `"agent": "claude", "policy": {"preset": "prototype"}}`, "integration_branch goes with"},
 		"negative depth":    {`"state_dir"`, `"clone_depth": -1, "state_dir"`, "clone_depth"},
 		"three secrets":     {`["/w"]`, `["/a","/b","/c"]`, "one or two"},
 	} {
