@@ -63,6 +63,15 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS, now func() time.Time,
 	if err != nil {
 		return err
 	}
+	// Most openings find nothing to do: they need not wait for the write lock, which a
+	// busy process may hold again and again.
+	have, err := applied(ctx, db)
+	if err == nil {
+		err = same(have, known)
+	}
+	if err != nil || len(have) == len(known) {
+		return mapped(ctx, err)
+	}
 	for {
 		done, name, err := step(ctx, db, known, now)
 		if err != nil {
@@ -87,26 +96,17 @@ func step(ctx context.Context, db *sql.DB, known []migration, now func() time.Ti
 			err = errors.Join(err, back)
 		}
 	}()
-	if err := ours(ctx, tx); err != nil {
-		return false, "", err
+	have, err := applied(ctx, tx)
+	if err == nil {
+		err = same(have, known)
+	}
+	if err != nil || len(have) == len(known) {
+		return true, "", err
 	}
 	if _, err := tx.ExecContext(ctx, schemaTable); err != nil {
 		return false, "", err
 	}
-	applied, err := list(ctx, tx, func(r scanner) (m migration, err error) {
-		err = r.Scan(&m.version, &m.name, &m.sum)
-		return m, err
-	}, `SELECT version, name, sha256 FROM schema_migrations ORDER BY version`)
-	if err != nil {
-		return false, "", err
-	}
-	if err := same(applied, known); err != nil {
-		return false, "", err
-	}
-	if len(applied) == len(known) {
-		return true, "", nil
-	}
-	next := known[len(applied)]
+	next := known[len(have)]
 	if _, err := tx.ExecContext(ctx, next.sql); err != nil {
 		return false, "", nod.E(nod.Internal, "migration "+next.name+" does not apply", err)
 	}
@@ -117,17 +117,23 @@ func step(ctx context.Context, db *sql.DB, known []migration, now func() time.Ti
 	return false, next.name, tx.Commit()
 }
 
-// ours refuses a database that somebody else's program made.
-func ours(ctx context.Context, tx *sql.Tx) error {
+// applied reads which migrations the database has. One that somebody else's program
+// made is refused.
+func applied(ctx context.Context, q querier) ([]migration, error) {
 	var tables, mine int
-	err := tx.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE name = 'schema_migrations') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &mine)
-	if err != nil {
-		return err
+	err := q.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE name = 'schema_migrations') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &mine)
+	switch {
+	case err != nil:
+		return nil, err
+	case tables > 0 && mine == 0:
+		return nil, &nod.Error{Code: nod.Invalid, Msg: "the database file is not nod's", Hint: "choose another path for it"}
+	case mine == 0:
+		return nil, nil
 	}
-	if tables > 0 && mine == 0 {
-		return &nod.Error{Code: nod.Invalid, Msg: "the database file is not nod's", Hint: "choose another path for it"}
-	}
-	return nil
+	return list(ctx, q, func(r scanner) (m migration, err error) {
+		err = r.Scan(&m.version, &m.name, &m.sum)
+		return m, err
+	}, `SELECT version, name, sha256 FROM schema_migrations ORDER BY version`)
 }
 
 // same refuses what was not written by exactly these migrations.

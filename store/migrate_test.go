@@ -223,3 +223,28 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		t.Error("the read pool wrote")
 	}
 }
+
+// A process that holds the write lock keeps nobody from opening the store and reading.
+func TestOpeningNeedsNoWriteLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nod.db")
+	first, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := first.writer.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatalf("beside one that writes: %v", err)
+	}
+	if tasks, err := second.Tasks(t.Context()); err != nil || len(tasks) != 0 {
+		t.Errorf("read %v, %v", tasks, err)
+	}
+	for _, err := range []error{second.Close(), tx.Rollback(), first.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

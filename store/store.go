@@ -141,7 +141,9 @@ func touch(path string) error {
 	return f.Close()
 }
 
+// dsn names the file. SQLite is not fair between processes: one that waits may lose
+// to one that writes without a break again and again, hence the long wait.
 func dsn(path string, pragmas ...string) string {
-	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...)}
+	q := url.Values{"_pragma": append([]string{"busy_timeout(30000)"}, pragmas...)}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
