@@ -46,6 +46,8 @@ const (
 	EventPasskeyEnrolled EventKind = "passkey.enrolled"
 	EventPasskeyRevoked  EventKind = "passkey.revoked"
 	EventPurged          EventKind = "purged"
+	EventTerminalOpened  EventKind = "terminal.opened" // somebody at the host sat down in the environment
+	EventTerminalClosed  EventKind = "terminal.closed"
 	EventInstallation    EventKind = "installation.changed"
 )
 

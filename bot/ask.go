@@ -20,7 +20,7 @@ func (b *Bot) ask(ctx context.Context, task string, d nod.Decision, input string
 		if c.Task.Done() {
 			return false, nod.E(nod.Conflict, "the task has ended", nil)
 		}
-		if c.Run != nil && c.Run.ID == d.Run && c.Run.State == nod.RunPaused {
+		if c.Run != nil && c.Run.ID == d.Run && c.Run.State == nod.RunPaused && b.seated != d.Run {
 			return false, nod.E(nod.Conflict, "the run is paused", nil)
 		}
 		if waiting(c, d.Run) >= nod.MaxWaiting && d.Run != "" {

@@ -86,6 +86,7 @@ type Ports struct {
 	Preflight    Preflight
 	Feedback     Feedback
 	Refusals     Refusals // may be nil: nobody is asked about a host
+	Seats        Seats    // may be nil: nobody sits at a terminal
 	Effects      map[nod.EffectKind]Performer
 }
 
@@ -109,6 +110,7 @@ type Bot struct {
 	slow     time.Time       // nothing is written to GitHub before
 	kept     map[string]bool // environments that a pause of this process left running
 	meters   map[*meter]bool // of live sessions
+	seated   string          // the paused run of which this is the terminal
 	wg       sync.WaitGroup
 }
 
@@ -136,6 +138,12 @@ func New(cfg Config, p Ports) (*Bot, error) {
 			return nil, nod.E(nod.Invalid, "the bot has no performer for "+string(kind), nil)
 		}
 	}
+	return &Bot{cfg: cfg.filled(), Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
+		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}, meters: map[*meter]bool{}}, nil
+}
+
+// filled is cfg with its defaults.
+func (cfg Config) filled() Config {
 	if cfg.TriggerLabel == "" {
 		cfg.TriggerLabel = "nod"
 	}
@@ -157,8 +165,7 @@ func New(cfg Config, p Ports) (*Bot, error) {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, time.Duration) {}
 	}
-	return &Bot{cfg: cfg, Ports: p, log: cfg.Log, arrived: make(chan struct{}, 1), decided: make(chan struct{}, 1), resweep: make(chan struct{}, 1), away: map[string]bool{},
-		tasks: map[string]bool{}, sessions: map[string]nod.AgentSession{}, kept: map[string]bool{}, meters: map[*meter]bool{}}, nil
+	return cfg
 }
 
 // Run recovers what an earlier process left behind and then works until ctx

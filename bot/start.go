@@ -150,7 +150,7 @@ func (b *Bot) enter(ctx context.Context, c nod.Case, set RepoSettings) (nod.Case
 			return c, err
 		}
 	}
-	if c.Environment.State == nod.EnvironmentRunning && b.setKept(c.Environment.ID, false) {
+	if c.Environment.State == nod.EnvironmentRunning && b.setKept(c.Environment.ID, false) && (b.Seats == nil || !b.Seats.Sat(c.Environment.ID)) {
 		return c, nil
 	}
 	if c.Environment.State == nod.EnvironmentRunning {

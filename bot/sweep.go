@@ -88,6 +88,7 @@ func (b *Bot) sweepLoop(ctx context.Context) {
 		if _, err := b.Queues.ExpireDecisions(ctx); err != nil && ctx.Err() == nil {
 			b.log.Error("expire decisions", "err", err)
 		}
+		b.unseat(ctx)
 		if now := b.cfg.Now(); now.Sub(swept) >= b.cfg.SweepEvery {
 			swept = now
 			b.reconcile(ctx)

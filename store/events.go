@@ -12,7 +12,7 @@ import (
 // not in here may be in either.
 var kinds = map[nod.EventKind]nod.EventTier{
 	nod.EventAttested: nod.Audit, nod.EventVerdict: nod.Audit, nod.EventEgressDenied: nod.Audit,
-	nod.EventUsage: nod.Audit, nod.EventBudget: nod.Audit, nod.EventInstallation: nod.Audit,
+	nod.EventUsage: nod.Audit, nod.EventBudget: nod.Audit, nod.EventTerminalOpened: nod.Audit, nod.EventTerminalClosed: nod.Audit, nod.EventInstallation: nod.Audit,
 	nod.EventSession: nod.Transcript, nod.EventMessage: nod.Transcript, nod.EventToolCall: nod.Transcript,
 	nod.EventToolResult: nod.Transcript, nod.EventAgentUsage: nod.Transcript, nod.EventAgentError: nod.Transcript,
 	nod.EventResult: nod.Transcript, nod.EventDiff: nod.Transcript, nod.EventTestResult: nod.Transcript,

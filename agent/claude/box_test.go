@@ -4,6 +4,7 @@ package claude_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 
+	"nod"
 	"nod/agent"
 	"nod/agent/agenttest/anthropicmock"
 	"nod/agent/agenttest/modelserver"
@@ -39,14 +41,7 @@ func inABox() scenarios.Program {
 			}
 			return s.Server, nil
 		},
-		Adapter: func(o scenarios.Options) (agent.Adapter, error) {
-			env := map[string]string{"HOME": "/home/agent", "ANTHROPIC_API_KEY": dummyKey, "ANTHROPIC_BASE_URL": o.URL, "NODE_EXTRA_CA_CERTS": o.CA, "CLAUDE_CODE_MAX_RETRIES": "1"}
-			if o.SignedIn {
-				delete(env, "ANTHROPIC_API_KEY")
-				env["CLAUDE_CODE_OAUTH_TOKEN"] = dummyKey
-			}
-			return claude.New(claude.Config{Argv: []string{o.Program}, Env: env, MaxBudgetUSD: o.Budget, Limits: o.Limits, Log: slog.New(slog.DiscardHandler)})
-		},
+		Adapter: func(o scenarios.Options) (agent.Adapter, error) { return adapter(o) },
 		WrongID: func(line []byte) []byte {
 			return answering(line, func(r map[string]any) {
 				r["request_id"] = "00000000-0000-4000-8000-000000000000"
@@ -59,14 +54,24 @@ func inABox() scenarios.Program {
 			})
 		},
 		Plant: planted,
-		Terminal: func(o scenarios.Options, settings string) (home, env map[string]string, args []string) {
-			return map[string]string{".claude.json": `{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["` + dummyKey + `"],"rejected":[]},` +
-					`"projects":{"/workspace":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`},
-				map[string]string{"HOME": "/home/agent", "ANTHROPIC_API_KEY": dummyKey, "ANTHROPIC_BASE_URL": o.URL, "NODE_EXTRA_CA_CERTS": o.CA,
-					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
-				[]string{"--settings", settings, "--setting-sources", "", "--strict-mcp-config", "--permission-mode", "default", "Please do it."}
+		Terminal: func(ctx context.Context, ex nod.Executor, o scenarios.Options, settings string) (nod.Command, error) {
+			a, err := adapter(o)
+			if err != nil {
+				return nod.Command{}, err
+			}
+			return a.Terminal(ctx, ex, nod.AgentSpec{Prompt: "Please do it."}, settings, nod.Window{Rows: 40, Columns: 120})
 		},
 	}
+}
+
+// adapter is Claude Code in a box, as o wants it.
+func adapter(o scenarios.Options) (*claude.Adapter, error) {
+	env := map[string]string{"HOME": "/home/agent", "ANTHROPIC_API_KEY": dummyKey, "ANTHROPIC_BASE_URL": o.URL, "NODE_EXTRA_CA_CERTS": o.CA, "CLAUDE_CODE_MAX_RETRIES": "1"}
+	if o.SignedIn {
+		delete(env, "ANTHROPIC_API_KEY")
+		env["CLAUDE_CODE_OAUTH_TOKEN"] = dummyKey
+	}
+	return claude.New(claude.Config{Argv: []string{o.Program}, Env: env, MaxBudgetUSD: o.Budget, Limits: o.Limits, Log: slog.New(slog.DiscardHandler)})
 }
 
 // answering changes the answer to a prompt; nil when the line is none.

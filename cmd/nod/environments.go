@@ -19,9 +19,42 @@ type environments struct {
 	mounts []runtime.Mount
 	egress []egress.Rule // of the agent programs themselves
 	audit  *egressLog
+	seats  seats
 }
 
+// newEnvironments is what c says of every environment; who is the part of nod that
+// they belong to.
+func newEnvironments(c Config, driver runtime.Driver, audit *egressLog, who string) (*environments, error) {
+	mounts, roots, rules, err := places(c.Agents)
+	if err != nil {
+		return nil, err
+	}
+	return &environments{driver: driver, owner: who + "-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: audit,
+		roots:  runtime.Roots{Allowed: append([]string{c.environments()}, roots...)},
+		limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits},
+		seats:  seats{c.environments()}}, nil
+}
+
+// Start is a Conflict while a terminal is open in the environment.
 func (e *environments) Start(ctx context.Context, s nod.EnvironmentSpec) (nod.Attestation, error) {
+	if err := e.seats.free(ctx, s.ID); err != nil {
+		return nod.Attestation{}, err
+	}
+	if !e.seats.Sat(s.ID) {
+		return e.start(ctx, s)
+	}
+	// Made anew, its directories are given to its user again.
+	if err := e.driver.Delete(ctx, s.ID); err != nil && nod.CodeOf(err) != nod.NotFound {
+		return nod.Attestation{}, fmt.Errorf("delete environment: %w", err)
+	}
+	seen, err := e.start(ctx, s)
+	if err != nil {
+		return seen, err
+	}
+	return seen, e.seats.clear(s.ID)
+}
+
+func (e *environments) start(ctx context.Context, s nod.EnvironmentSpec) (nod.Attestation, error) {
 	rules := append([]egress.Rule(nil), e.egress...)
 	for _, host := range s.Egress {
 		rule, err := egress.ParseRule(host)

@@ -213,21 +213,30 @@ func (s *system) git(self github.Identity) (*hostgit.Git, error) {
 		Now: time.Now, Log: s.log, Depth: s.config.CloneDepth})
 }
 
-// conductor makes the bot.
-func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer) error {
-	c := s.config
+// repoSettings is what the configuration says of each repository, by its key.
+func repoSettings(c Config, host string) (map[string]bot.RepoSettings, error) {
 	repos := map[string]bot.RepoSettings{}
 	for _, r := range c.Repos {
 		owner, name, _ := strings.Cut(r.Repo, "/")
 		repo := nod.Repo{Host: host, Owner: owner, Name: name}
 		rules, err := policy.Compile(r.Policy)
 		if err != nil {
-			return fmt.Errorf("policy of %s: %w", r.Repo, err)
+			return nil, fmt.Errorf("policy of %s: %w", r.Repo, err)
 		}
 		repos[repo.Key()] = bot.RepoSettings{Repo: repo, Agent: r.Agent, Check: r.Check.Command, Unchecked: r.Check.None, Integration: r.Integration, Egress: r.Egress, Draft: r.Draft, CIAttempts: r.CIAttempts, Sign: r.Sign,
 			Protect: bot.Protection{Paths: r.Protected.Paths, Forbid: r.Protected.Mode == "forbid"}, Reviewers: r.Reviewers, Labels: r.Labels, Rules: rules, Approvals: r.Approvals}
 	}
-	mounts, roots, rules, err := places(c.Agents)
+	return repos, nil
+}
+
+// conductor makes the bot.
+func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer) error {
+	c := s.config
+	repos, err := repoSettings(c, host)
+	if err != nil {
+		return err
+	}
+	places, err := newEnvironments(c, s.driver, s.audit, "nod")
 	if err != nil {
 		return err
 	}
@@ -239,10 +248,9 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 	if err != nil {
 		return nod.E(nod.Invalid, "ntfy.remind_after is not a duration", err)
 	}
-	dir := filepath.Join(c.StateDir, "environments")
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	s.bot, err = bot.New(bot.Config{
-		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: dir, Neutralize: github.Neutralize,
+		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: c.environments(), Neutralize: github.Neutralize,
 		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)),
 		Push:        func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push { return notify.Tell(d, t, w, public) },
 		Note:        func(n nod.Note, t nod.Task) nod.Push { return notify.ForTask(n, t, public) },
@@ -251,9 +259,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 		RetryAfter: retryAfter, Secret: s.store.HoldsSecret, Observe: s.observe, Now: time.Now, Log: s.log,
 	}, bot.Ports{
 		Ledger: s.store, Queues: s.store, Closings: s.store, Usage: s.store, Acts: s.store, Sights: s.store, GitHub: s.github, Git: git, Texts: git, Agents: agents{s.agents, s.models}, Parse: webhooks.Parser(host), Preflight: s.github, Feedback: s.github, Refusals: s.store,
-		Environments: &environments{driver: s.driver, owner: "nod-" + nod.Digest([]byte(c.StateDir))[:16], mounts: mounts, egress: rules, audit: s.audit,
-			roots:  runtime.Roots{Allowed: append([]string{dir}, roots...)},
-			limits: runtime.Limits{MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, PIDs: c.PIDs, Required: !c.SoftLimits}},
+		Environments: places, Seats: places.seats,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: s.github.StatusComments(), nod.EffectSwapLabel: s.github.SwapLabels(), nod.EffectOpenPR: s.github.OpenPulls(),
 			nod.EffectCheckRun: s.github.CheckRuns(), nod.EffectReact: s.github.Reactions(), nod.EffectReply: s.github.Replies(),

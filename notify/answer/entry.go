@@ -107,6 +107,10 @@ func inWords(e nod.Event) (what, text string, ok bool) {
 			text += " (until " + r.ResetsAt.UTC().Format("2006-01-02 15:04 UTC") + ")"
 		}
 		return "cannot go on", text, ok
+	case nod.EventTerminalOpened:
+		return "opens a terminal", "in the environment; the task's own agent stays paused", true
+	case nod.EventTerminalClosed:
+		return "closes the terminal", "", true
 	case nod.EventBudget:
 		var x struct {
 			Hard bool   `json:"hard"`

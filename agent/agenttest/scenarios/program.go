@@ -38,9 +38,8 @@ type Program struct {
 	// Plans says that the program has a mode for plans that ends with an approval.
 	Plans bool
 	// Terminal is how a person runs the program in a terminal of the environment with
-	// these settings: files in its home, its environment, its arguments. Nil when its
-	// prompts reach nobody but that person.
-	Terminal func(o Options, settings string) (home, env map[string]string, args []string)
+	// these settings. Nil when its prompts reach nobody but that person.
+	Terminal func(ctx context.Context, ex nod.Executor, o Options, settings string) (nod.Command, error)
 	// OwnBudget says that the program has a limit of its own and ends the turn there.
 	OwnBudget bool
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -65,17 +64,11 @@ func (w *scene) sit(approve nod.Approver) *terminal {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	home, env, args := w.program.Terminal(w.options, settings)
-	for name, text := range home {
-		write(w.t, filepath.Join(w.Home, name), text)
+	command, err := w.program.Terminal(w.t.Context(), w.box, w.options, settings)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	var line strings.Builder
-	line.WriteString("stty rows 40 cols 120; exec")
-	for _, a := range append([]string{w.Program}, args...) {
-		line.WriteString(" '" + strings.ReplaceAll(a, "'", `'\''`) + "'")
-	}
-	env["TERM"], env["PATH"], env["SHELL"] = "xterm-256color", "/usr/local/bin:/usr/bin:/bin", "/bin/bash"
-	if p.proc, err = w.Exec(w.t.Context(), nod.Command{Argv: []string{"/usr/bin/script", "-qfec", line.String(), "/dev/null"}, Env: env}); err != nil {
+	if p.proc, err = w.Exec(w.t.Context(), command); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(p, p.proc.Stdout()) }()
