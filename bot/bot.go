@@ -21,6 +21,7 @@ type Config struct {
 	Repos        map[string]RepoSettings  // by nod.Repo.Key; a repository that is not here is ignored
 	TriggerLabel string                   // default "nod"
 	Agents       []string                 // every agent's name, sorted
+	Unpriced     []string                 // those of them that tell no price
 	Environments string                   // host directory for workspaces, required
 	Tick         time.Duration            // how often timers are looked at; default 1 s
 	SweepEvery   time.Duration            // how often labels are reconciled; default 5 min

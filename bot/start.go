@@ -86,6 +86,10 @@ func (b *Bot) resume(ctx context.Context, c nod.Case, set RepoSettings) error {
 // launch makes the environment ready and drives the run in it. Whatever fails
 // before the agent is up fails the run, which asks a person.
 func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing string) error {
+	if scope := set.Rules.Budgets.NeedsPrice(); scope != "" && slices.Contains(b.cfg.Unpriced, c.Run.Agent) {
+		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, nod.E(nod.Failed,
+			"the budget of a "+string(scope)+" counts dollars alone, and the agent "+c.Run.Agent+" tells no price: set tokens too", nil))
+	}
 	m, err := b.meter(ctx, c, set)
 	if err != nil {
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, fmt.Errorf("sum usage: %w", err))

@@ -35,6 +35,18 @@ type Limit struct {
 // Budgets are limits by scope. Compile makes them; none is no limit.
 type Budgets struct{ limits map[Scope]Limit }
 
+// NeedsPrice returns the first scope whose limits count dollars where they count no
+// tokens: for an agent that tells no price they are none. It is empty when every
+// limit holds for every agent.
+func (b Budgets) NeedsPrice() Scope {
+	for _, scope := range slices.Sorted(maps.Keys(b.limits)) {
+		if l := b.limits[scope]; l.HardUSD > 0 && l.HardTokens == 0 || l.SoftUSD > 0 && l.SoftTokens == 0 && l.HardTokens == 0 {
+			return scope
+		}
+	}
+	return ""
+}
+
 // Excess is a limit that was reached.
 type Excess struct {
 	Scope Scope  `json:"scope"`

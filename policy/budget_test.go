@@ -77,3 +77,17 @@ func TestUsingMoreNeverFreesABudget(t *testing.T) {
 		}
 	})
 }
+
+func TestDollarsAloneNeedAPrice(t *testing.T) {
+	for want, limits := range map[policy.Scope]map[string]policy.Limit{
+		"":               {"run": {HardTokens: 9, HardUSD: 1}, "task": {SoftTokens: 9}, "day": {SoftUSD: 1, HardTokens: 9}},
+		policy.ScopeDay:  {"run": {HardTokens: 9}, "day": {HardUSD: 1}},
+		policy.ScopeTask: {"task": {HardUSD: 1, SoftTokens: 9}},
+		policy.ScopeRepo: {"repo": {SoftUSD: 1}},
+	} {
+		r, err := policy.Compile(policy.Settings{Budgets: limits})
+		if got := r.Budgets.NeedsPrice(); err != nil || got != want {
+			t.Errorf("%v: %q, %v, wants %q", limits, got, err, want)
+		}
+	}
+}

@@ -60,6 +60,15 @@ type Upstream struct {
 	base *url.URL
 	key  nod.Secret
 	via  http.RoundTripper
+
+	login bool // the key is a login's token
+}
+
+// Login is u with a key that is the token of a person's login to a subscription,
+// which Anthropic's API takes as a bearer.
+func (u Upstream) Login() *Upstream {
+	u.login = true
+	return &u
 }
 
 // NewUpstream checks an upstream. base is the API's address as a program's own

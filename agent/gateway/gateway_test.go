@@ -557,3 +557,33 @@ func TestConnectionsEndWithTheirEnvironment(t *testing.T) {
 		t.Errorf("the connection is open: %v", err)
 	}
 }
+
+// The token of a login goes as a bearer, and as nothing else.
+func TestALoginsTokenIsABearer(t *testing.T) {
+	b := newBench(t, Anthropic, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	up, err := NewUpstream(Anthropic, b.model.URL, nod.NewSecret(key), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, err := b.gate.Open(Route{Environment: "e1", Upstream: up.Login(), Meter: b.meter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pass.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:3128/v1/messages", strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+pass.Token.Reveal())
+	r.Header.Set("Anthropic-Beta", "oauth-2025-04-20")
+	resp, err := b.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.seen) != 1 || b.seen[0].Header.Get("Authorization") != "Bearer "+key || b.seen[0].Header.Get("X-Api-Key") != "" || b.seen[0].Header.Get("Anthropic-Beta") == "" {
+		t.Errorf("%d requests, %v", len(b.seen), b.seen)
+	}
+}

@@ -132,7 +132,7 @@ func (u *Upstream) authorize(h http.Header) {
 		h.Del(name)
 	}
 	h.Set("Accept-Encoding", "identity")
-	if u.api == OpenAI {
+	if u.api == OpenAI || u.login {
 		h.Set("Authorization", "Bearer "+u.key.Reveal())
 		return
 	}

@@ -85,10 +85,22 @@ func (c AgentConfig) kind() string {
 	return kindClaude
 }
 
+// unpriced are the agents that tell tokens and no price.
+func (c Config) unpriced() []string {
+	var names []string
+	for name, a := range c.Agents {
+		if a.kind() == kindCodex {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Where a model's key is.
 const (
 	keyGateway = "gateway" // with nod, which puts it into each call
 	keyDirect  = "direct"  // with the program
+	keyLogin   = "login"   // as gateway; it is the token of a login to a subscription
 )
 
 // baseVariable is where Claude Code looks for its model's address.
@@ -107,8 +119,11 @@ func (c AgentConfig) api() gateway.API {
 
 // keyVariable is where the program looks for its model's key.
 func (c AgentConfig) keyVariable() string {
-	if c.kind() == kindCodex {
+	switch {
+	case c.kind() == kindCodex:
 		return codex.KeyVariable
+	case c.Key == keyLogin:
+		return "CLAUDE_CODE_OAUTH_TOKEN"
 	}
 	return "ANTHROPIC_API_KEY"
 }
@@ -153,7 +168,11 @@ func (c AgentConfig) upstream(key nod.Secret) (*gateway.Upstream, error) {
 			return nil, nod.E(nod.NotFound, "the file of authorities cannot be read", err)
 		}
 	}
-	return gateway.NewUpstream(c.api(), c.BaseURL, key, authorities)
+	up, err := gateway.NewUpstream(c.api(), c.BaseURL, key, authorities)
+	if err == nil && c.Key == keyLogin {
+		up = up.Login()
+	}
+	return up, err
 }
 
 func (c AgentConfig) adapter(name string, env map[string]string, log *slog.Logger) (agent.Adapter, error) {

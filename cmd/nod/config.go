@@ -105,7 +105,7 @@ type AgentConfig struct {
 	Model   string            `json:"model"`       // the model's name, for codex; its own default when empty
 	BaseURL string            `json:"base_url"`    // of the model's API, as the program has it; default Anthropic's or OpenAI's
 	CAFile  string            `json:"ca_file"`     // PEM, the authorities to trust for base_url; default the system's
-	Key     string            `json:"key"`         // gateway (default): the key stays on the host; direct: the program is given it
+	Key     string            `json:"key"`         // gateway (default): the key stays on the host; login: so does the token of a claude subscription; direct: the program is given the key
 	Mounts  map[string]string `json:"mounts"`      // host directory by path inside, read-only
 	Env     map[string]string `json:"env"`         // not for secrets
 	KeyFile string            `json:"key_file"`    // the model API's key
@@ -320,8 +320,10 @@ func (c Config) check() error {
 			return fmt.Errorf("agents.%s.argv is required", name)
 		case kind != kindCodex && a.Model != "":
 			return fmt.Errorf("agents.%s: model is for the kind codex", name)
-		case a.Key != "" && a.Key != keyGateway && a.Key != keyDirect:
-			return fmt.Errorf("agents.%s.key is not gateway or direct: %q", name, a.Key)
+		case a.Key != "" && a.Key != keyGateway && a.Key != keyDirect && a.Key != keyLogin:
+			return fmt.Errorf("agents.%s.key is not gateway, login or direct: %q", name, a.Key)
+		case a.Key == keyLogin && kind != kindClaude:
+			return fmt.Errorf("agents.%s.key \"login\" is for the kind claude: %s takes an API key", name, kind)
 		case a.KeyFile == "" && (a.Key != "" || a.CAFile != ""):
 			return fmt.Errorf("agents.%s: key and ca_file go with a key_file", name)
 		case a.Key == keyDirect && a.CAFile != "":
@@ -357,8 +359,12 @@ func (c Config) check() error {
 				return fmt.Errorf("repos[%d].approvals takes %v, each from 1 to %d, not %q: %d", i, approvable, nod.MaxApprovals, cause, n)
 			}
 		}
-		if _, err := policy.Compile(r.Policy); err != nil {
+		rules, err := policy.Compile(r.Policy)
+		if err != nil {
 			return fmt.Errorf("repos[%d].policy: %w", i, err)
+		}
+		if scope := rules.Budgets.NeedsPrice(); scope != "" && slices.Contains(c.unpriced(), r.Agent) {
+			return fmt.Errorf("repos[%d].policy.budgets.%s counts dollars alone, and the agent %s tells no price: set hard_tokens or soft_tokens too", i, scope, r.Agent)
 		}
 	}
 	return nil

@@ -105,6 +105,9 @@ func (d *demo) follow(ctx context.Context, browser *answertest.Client, judge fun
 			if err != nil {
 				return nod.Case{}, err
 			}
+			if q.State != nod.DecisionOpen {
+				continue // somebody else was faster
+			}
 			if q.Kind == nod.Question {
 				return nod.Case{}, nod.E(nod.Failed, fmt.Sprintf("the demo got stuck: %s: %s", q.Subject, q.Input), nil)
 			}

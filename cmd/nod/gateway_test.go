@@ -4,12 +4,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"nod"
 	"nod/agent/agenttest/anthropicmock"
@@ -90,6 +93,67 @@ func TestRealClaudeNeverHoldsItsKey(t *testing.T) {
 	w.unheld()
 	w.metered(c, int64(len(steps)))
 	w.published(c, len(steps), func(h http.Header) string { return h.Get("X-Api-Key") }, "tool Write", "tool Bash")
+}
+
+// TestRealClaudeOfASubscriptionIsParkedAndGoesOn: the token of a login stays with the
+// gateway. Once the quota of the subscription is used up, the run is parked until the
+// reset that the model's API told; then the same session goes on.
+func TestRealClaudeOfASubscriptionIsParkedAndGoesOn(t *testing.T) {
+	reset := time.Now().Add(3 * time.Hour).Truncate(time.Second)
+	at := strconv.FormatInt(reset.Unix(), 10)
+	full := anthropicmock.Step{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: "This request would exceed your account's rate limit.",
+		Header: map[string]string{"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": at,
+			"anthropic-ratelimit-unified-representative-claim": "five_hour", "anthropic-ratelimit-unified-5h-status": "rejected",
+			"anthropic-ratelimit-unified-5h-reset": at, "anthropic-ratelimit-unified-5h-utilization": "1", "x-should-retry": "false"}}
+	steps := []anthropicmock.Step{claudeStep("Read", map[string]any{"file_path": "/workspace/greet.sh"}),
+		claudeStep("Write", map[string]any{"file_path": "/workspace/greet.sh", "content": hello}), full,
+		claudeStep("Bash", map[string]any{"command": strings.ReplaceAll(hunt, "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"), "description": "Commit and look"}),
+		{Text: "The greeting is spelt right."}}
+	w := newSubscribed(t, steps)
+	_, err := w.play(allow)
+	w.stuck(err, nod.CauseQuotaExhausted, "takes no more until")
+	open, err := w.system.store.OpenDecisions(t.Context())
+	if err != nil || len(open) != 1 || !open[0].Deadline.Equal(reset) {
+		t.Fatalf("%+v, %v: the quota is there again at %v", open, err, reset)
+	}
+	if err := w.browser.Answer(t.Context(), open[0].ID, nod.Resume, ""); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.play(allow)
+	if err != nil || c.Task.State != nod.TaskReadyForReview {
+		t.Fatalf("%+v, %v", c.Task, err)
+	}
+	sessions := map[string]int{}
+	for _, e := range w.transcript() {
+		var s nod.SessionOpened
+		if e.Kind == nod.EventSession && json.Unmarshal(e.Data, &s) == nil {
+			sessions[s.Session]++
+		}
+	}
+	if len(sessions) != 1 || sessions[c.Run.Session] != 2 || c.Run.Number != 1 {
+		t.Errorf("sessions %v of run %+v", sessions, c.Run)
+	}
+	for _, q := range w.model.Requests() {
+		if q.Main && (q.Header.Get("Authorization") != "Bearer "+modelKey || q.Header.Get("X-Api-Key") != "") {
+			t.Errorf("a request without the token, or with another key: %s", q.Dump())
+		}
+	}
+	w.unheld()
+	w.keyless("the key is nowhere")
+	w.end()
+}
+
+// newSubscribed is the demo with the real Claude Code and the token of a login.
+func newSubscribed(t *testing.T, steps []anthropicmock.Step) *realDemo {
+	t.Helper()
+	needProgram(t, "NOD_CLAUDE", "Claude Code")
+	model, err := anthropicmock.New(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, model.Server)
+	return newRealDemo(t, realAgent{kind: kindClaude, variable: "NOD_CLAUDE", root: filepath.Dir, model: model.Server, gated: true, login: true,
+		env: map[string]string{"CLAUDE_CODE_MAX_RETRIES": "0"}})
 }
 
 // TestRealCodexNeverHoldsItsKey is the same with Codex.

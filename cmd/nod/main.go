@@ -72,6 +72,6 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(serveCommand(), demoCommand(), passkeyCommand(), auditCommand(), inboxCommand(), approveCommand(), denyCommand(),
 		answerCommand(), sayCommand(), pauseCommand(), resumeCommand(), cancelCommand(), doctorCommand(), policyCommand(), setupCommand(),
-		showCommand(), diffCommand(), bundleCommand(), openCommand(), shellCommand())
+		showCommand(), diffCommand(), bundleCommand(), openCommand(), shellCommand(), agentCommand())
 	return root
 }

@@ -60,6 +60,7 @@ type realAgent struct {
 	env            map[string]string
 	baseURL        string // with a direct key
 	gated          bool   // the key is with the gateway, which alone leads to the model
+	login          bool   // and is the token of a login to a subscription
 	policy         policy.Settings
 	model          *modelserver.Server // whose certificate is good for modelHost
 }
@@ -96,6 +97,9 @@ func newRealDemo(t *testing.T, a realAgent, hosts ...string) *realDemo {
 	if a.gated {
 		settings.Key, settings.CAFile, settings.Mounts = keyGateway, filepath.Join(trust, "ca.pem"), map[string]string{inside: root}
 		settings.BaseURL = "https://" + w.model.TLS + settings.api().Path()
+		if a.login {
+			settings.Key = keyLogin
+		}
 	}
 	for _, e := range hosts {
 		settings.Egress = append(settings.Egress, fmt.Sprintf(e, w.model.TLS))

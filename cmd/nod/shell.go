@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"nod"
@@ -282,7 +283,15 @@ func (sh *shell) attach(ctx context.Context, ex nod.Executor, c nod.Command) (er
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	go func() { _, _ = io.Copy(proc.Stdin(), sh.in) }() // it blocks in a read until this process ends
+	typed, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(typed)
+		sh.typing(proc.Stdin(), over)
+	}()
+	defer func() {
+		close(over)
+		<-typed
+	}()
 	shown := make(chan struct{})
 	go func() {
 		defer close(shown)
@@ -311,6 +320,33 @@ func (sh *shell) attach(ctx context.Context, ex nod.Executor, c nod.Command) (er
 		return nod.E(nod.Unavailable, "the agent's program ended and nobody knows how", err)
 	}
 	return context.Cause(ctx)
+}
+
+// typePoll is how soon typing ends once the command has: what is typed after that is
+// not for it.
+const typePoll = 100 * time.Millisecond
+
+// typing hands on what is typed here until over is closed.
+func (sh *shell) typing(to io.Writer, over <-chan struct{}) {
+	buf := make([]byte, 4<<10)
+	for {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		ready := []unix.PollFd{{Fd: int32(sh.in.Fd()), Events: unix.POLLIN}}
+		if n, err := unix.Poll(ready, int(typePoll/time.Millisecond)); n == 0 || errors.Is(err, unix.EINTR) {
+			continue
+		}
+		n, err := sh.in.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return // the command takes no more
+		}
+	}
 }
 
 func (sh *shell) kill(ctx context.Context, proc nod.Process) error {

@@ -188,6 +188,58 @@ func (o *outside) must(args ...string) {
 	}
 }
 
+// TestALoginIsKeptByItsOwnerAlone: the real program's sign-in shows its address in an
+// environment that reaches nothing else; the token that is given then is in the key's
+// file, and nowhere else.
+func TestALoginIsKeptByItsOwnerAlone(t *testing.T) {
+	o := newOutside(t)
+	o.withClaude(nil)
+	raw, err := os.ReadFile(o.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(o.config), "model.key")
+	if _, errs, code := o.run("agent", "login", "claude"); code == 0 || !strings.Contains(errs, "takes a key, no login") {
+		t.Errorf("%d: %s", code, errs)
+	}
+	if err := os.WriteFile(o.config, bytes.Replace(raw, []byte(`"key_file"`), []byte(`"key":"login","key_file"`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const token = "sk-ant-oat01-given-by-hand"
+	p := o.sit("agent", "login", "claude")
+	p.shows("Paste code")
+	ended := 0 // the program, as if its person had what they wanted
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		var pid int
+		line, err := os.ReadFile(path)
+		if _, e := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && e == nil && bytes.HasSuffix(line, []byte("/claude\x00setup-token\x00")) && syscall.Kill(pid, syscall.SIGTERM) == nil {
+			ended++
+		}
+	}
+	if err != nil || ended == 0 {
+		t.Fatalf("%d programs run, %v", ended, err)
+	}
+	p.shows("The token that it showed")
+	p.types(token + "\r")
+	if err := <-p.ended; err != nil {
+		t.Error(err)
+	}
+	got, err := os.ReadFile(file)
+	info, err2 := os.Stat(file)
+	if err != nil || err2 != nil || string(got) != token+"\n" || info.Mode().Perm() != 0o600 {
+		t.Errorf("%q, %v, %v, %v", got, info, err, err2)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.Contains(p.screen.String(), token) {
+		t.Error("the token is shown")
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(o.config), "state", "login-*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestAPersonTakesAPausedAgentsPlace: the real Claude Code is paused, and its session
 // goes on in a terminal. What it asks there is on the phone as well; whoever is first
 // has answered, a terminal that is killed leaves nothing to answer, and the agent goes
