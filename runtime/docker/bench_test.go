@@ -40,8 +40,10 @@ func BenchmarkBesideOthers(b *testing.B) {
 			continue
 		}
 		e := startEngine(b, name)
-		d := open(b, e.config(b, image(b)))
-		if c := d.Capabilities(b.Context()); !c.Supported { // which has the image imported
+		c := e.config(b, image(b))
+		c.StateDir = b.TempDir()
+		d := open(b, c)
+		if caps := d.Capabilities(b.Context()); !caps.Supported { // which has the image imported
 			runtimetest.Missing(b, name)
 		}
 		if err := d.Close(); err != nil {

@@ -16,7 +16,7 @@ const (
 	// Between the driver and PID 1, one frame per packet.
 	FrameBoot     Type = 1 // host: Boot as JSON
 	FrameListener Type = 2 // guest: with the egress listener attached
-	FrameGo       Type = 3 // host: limits are in place, harden and serve; with the first exec, as FrameExec, or empty
+	FrameGo       Type = 3 // host: limits are in place and the egress proxy serves; harden, look and serve
 	FrameReady    Type = 4 // guest: Ready as JSON; serving execs
 	FrameFailed   Type = 5 // guest: Failure as JSON
 	FrameExec     Type = 6 // host: an exec's number, with the runner's socket attached
@@ -41,6 +41,8 @@ const (
 	headerSize   = 8
 	// MaxData is the most that one frame of stdin, stdout or stderr carries.
 	MaxData = 32 << 10
+	// MaxReady is the most that a Ready takes, with what PID 1 saw in it.
+	MaxReady = 12 << 10
 	// MaxPayload is the most that any frame carries: a Command with its environment.
 	MaxPayload = 2 << 20
 	// Window is how much stdin may be on its way before credit comes back.
@@ -59,13 +61,15 @@ func limit(t Type) (int, bool) {
 		return MaxPayload, true
 	case FrameStdin, FrameStdout, FrameStderr:
 		return MaxData, true
-	case FrameReady, FrameFailed, FrameSwept, FrameStarted, FrameExit:
+	case FrameReady:
+		return MaxReady, true
+	case FrameFailed, FrameSwept, FrameStarted, FrameExit:
 		return 4096, true
 	case FrameCredit, FrameResize:
 		return 4, true
-	case FrameGo, FrameExec, FrameSweep:
+	case FrameExec, FrameSweep:
 		return 8, true
-	case FrameListener, FrameEOF, FrameKill:
+	case FrameListener, FrameGo, FrameEOF, FrameKill:
 		return 0, true
 	}
 	return 0, false

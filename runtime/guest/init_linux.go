@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,8 +119,7 @@ func initialise() error {
 	if err := handListenerOut(b.Proxy); err != nil {
 		return step("hand the egress listener out", err)
 	}
-	t, number, sockets, err := receivePacket(controlFD)
-	if err != nil || t != FrameGo || len(sockets) > 1 || len(number) != 8*len(sockets) {
+	if t, _, _, err = receivePacket(controlFD); err != nil || t != FrameGo {
 		return step("wait for go", errors.Join(err, errors.New("the host did not say go")))
 	}
 	if err := dropCapabilities(); err != nil {
@@ -138,24 +136,5 @@ func initialise() error {
 		return step("seccomp", err)
 	}
 	argv := []string{"nod-guest", RoleServe, fmt.Sprint(abi)}
-	if len(sockets) == 1 {
-		// It comes up while this process does, under the same restrictions.
-		pid, err := firstRunner(sockets[0])
-		if err != nil {
-			return step("start the first exec", err)
-		}
-		argv = append(argv, fmt.Sprint(pid), fmt.Sprint(binary.BigEndian.Uint64(number)))
-	}
 	return step("execve", execSelf(argv))
-}
-
-// firstRunner starts a runner before there is a server, whose argument its number
-// will be.
-func firstRunner(socket int) (int, error) {
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
-	}
-	pid, err := spawnRunner(null, socket)
-	return pid, errors.Join(err, unix.Close(null), unix.Close(socket))
 }

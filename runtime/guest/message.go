@@ -35,9 +35,11 @@ type File struct {
 	Content string `json:"content"`
 }
 
-// Ready says which optional defences took.
+// Ready says which optional defences took and, from the PID 1 of an embedded
+// environment, what it saw of its own isolation.
 type Ready struct {
-	Landlock int `json:"landlock_abi"`
+	Landlock int       `json:"landlock_abi"`
+	Saw      *Sighting `json:"saw,omitempty"`
 }
 
 // Failure says which step of the start did not work.

@@ -56,23 +56,15 @@ func serve() error {
 	if err != nil {
 		return step("read the landlock version", err)
 	}
-	runners := map[int]uint64{}
-	if len(os.Args) > 4 {
-		pid, err := strconv.Atoi(os.Args[3])
-		number, nerr := strconv.ParseUint(os.Args[4], 10, 64)
-		if err = errors.Join(err, nerr); err != nil {
-			return step("read the first exec", err)
-		}
-		runners[pid] = number
-	}
-	ready, err := json.Marshal(Ready{Landlock: abi})
+	// What holds for this process, the parent of every runner, holds for them.
+	saw := sight(nil)
+	ready, err := json.Marshal(Ready{Landlock: abi, Saw: &saw})
 	if err != nil {
 		return err
 	}
-	s := &server{control: controlFD, runners: runners}
+	s := &server{control: controlFD, runners: map[int]uint64{}}
 	s.spawn = func(socket int) (int, error) { return spawnRunner(null, socket) }
 	children := make(chan os.Signal, 1)
-	children <- unix.SIGCHLD // the first exec may have ended before anybody heard of it
 	signal.Notify(children, unix.SIGCHLD)
 	go s.reap(children)
 	if err := sendPacket(controlFD, FrameReady, ready); err != nil {

@@ -20,11 +20,6 @@ const sweepPatience = 6 * time.Second
 
 // exec has PID 1 start a runner on a socket of its own, and the runner the command.
 func (i *instance) exec(ctx context.Context, c nod.Command) (nod.Process, error) {
-	return i.begin(ctx, c, guest.FrameExec)
-}
-
-// begin sends that socket with a frame of type t.
-func (i *instance) begin(ctx context.Context, c nod.Command, t guest.Type) (nod.Process, error) {
 	payload, err := lease.Encode(c, i.env)
 	if err != nil {
 		return nil, err
@@ -37,7 +32,7 @@ func (i *instance) begin(ctx context.Context, c nod.Command, t guest.Type) (nod.
 	}
 	end := i.proxy.Begin()
 	number := i.execs.Add(1)
-	sendErr := i.control.send(t, binary.BigEndian.AppendUint64(nil, number), other)
+	sendErr := i.control.send(guest.FrameExec, binary.BigEndian.AppendUint64(nil, number), other)
 	_ = other.Close() // the guest has its own
 	if sendErr != nil {
 		end()

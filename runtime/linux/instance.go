@@ -24,7 +24,6 @@ import (
 	"nod/runtime"
 	"nod/runtime/egress"
 	"nod/runtime/guest"
-	"nod/runtime/lease"
 )
 
 const (
@@ -112,7 +111,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// bring speaks the start with PID 1. The probe is its first exec, and starts with it.
+// bring speaks the start with PID 1.
 func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, binds []guest.Bind, begun func(process) error) (nod.Attestation, error) {
 	var none nod.Attestation
 	started, err := startTime(i.pid)
@@ -149,21 +148,21 @@ func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec,
 			i.log.Error("egress proxy ended", "environment", i.id, "err", err)
 		}
 	})
-	saw, lookErr := lease.Look(ctx, func(ctx context.Context, c nod.Command) (nod.Process, error) {
-		return i.begin(ctx, c, guest.FrameGo)
-	})
+	if err := i.control.send(guest.FrameGo, nil); err != nil {
+		return none, nod.E(nod.Unavailable, "the environment does not listen", err)
+	}
 	payload, _, err = i.control.expect(ctx, guest.FrameReady)
-	if err = errors.Join(err, lookErr); err != nil { // PID 1 knows better what went wrong
+	if err != nil {
 		return none, err
 	}
 	var ready guest.Ready
-	if err := json.Unmarshal(payload, &ready); err != nil {
+	if err := json.Unmarshal(payload, &ready); err != nil || ready.Saw == nil {
 		return none, nod.E(nod.Internal, "the environment's ready message has no form", err)
 	}
 	if err := i.limiter.confirm(i.pid, p.Spec().Limits); err != nil {
 		return none, err
 	}
-	return d.judge(saw, i.id)
+	return d.judge(*ready.Saw, i.id)
 }
 
 // relayLog keeps what PID 1 says on stderr, cut: it speaks only when something is
