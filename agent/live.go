@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,6 +150,10 @@ func (l *Live) ID() string { return l.State().ID }
 
 // Events is closed after the last event.
 func (l *Live) Events() <-chan nod.Event { return l.events }
+
+// Said reports whether the program has written words to its stderr, as far as that
+// is kept.
+func (l *Live) Said(words string) bool { return strings.Contains(l.tail.String(), words) }
 
 // State is a copy; its map must not be used.
 func (l *Live) State() State {

@@ -22,6 +22,7 @@ type Config struct {
 	TriggerLabel string                   // default "nod"
 	Agents       []string                 // every agent's name, sorted
 	Unpriced     []string                 // those of them that tell no price
+	Unasking     []string                 // those of them that ask nobody
 	Environments string                   // host directory for workspaces, required
 	Tick         time.Duration            // how often timers are looked at; default 1 s
 	SweepEvery   time.Duration            // how often labels are reconciled; default 5 min

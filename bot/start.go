@@ -86,6 +86,10 @@ func (b *Bot) resume(ctx context.Context, c nod.Case, set RepoSettings) error {
 // launch makes the environment ready and drives the run in it. Whatever fails
 // before the agent is up fails the run, which asks a person.
 func (b *Bot) launch(ctx context.Context, c nod.Case, set RepoSettings, briefing string) error {
+	if slices.Contains(b.cfg.Unasking, c.Run.Agent) && !set.Rules.Tools.InBox() {
+		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, nod.E(nod.Failed,
+			"the agent "+c.Run.Agent+" asks nobody, and the tool rules of this repository want somebody asked", nil))
+	}
 	if scope := set.Rules.Budgets.NeedsPrice(); scope != "" && slices.Contains(b.cfg.Unpriced, c.Run.Agent) {
 		return b.endRun(ctx, c.Task.ID, c.Run.ID, nod.RunFail, nod.E(nod.Failed,
 			"the budget of a "+string(scope)+" counts dollars alone, and the agent "+c.Run.Agent+" tells no price: set tokens too", nil))

@@ -31,6 +31,10 @@ type ToolRules struct {
 	started *ToolRules
 }
 
+// InBox reports whether everything goes on that stays in the environment: under r, and
+// under what a task began with.
+func (r ToolRules) InBox() bool { return r.Preset == InBox && (r.started == nil || r.started.InBox()) }
+
 // shells are the tools whose input is a shell command in "command".
 var shells = []string{"Bash", "bash", "shell", "commandExecution"}
 

@@ -133,15 +133,19 @@ func (c Config) environment(spec nod.AgentSpec) (map[string]string, error) {
 // command is the process for one session. What must hold whatever a file says is
 // on the command line.
 func (c Config) command(env map[string]string) nod.Command {
-	argv := append(slices.Clone(c.Argv), "app-server",
-		"-c", "projects={"+quote(c.Workspace)+`={trust_level="untrusted"}}`,
+	argv := append(append(slices.Clone(c.Argv), "app-server"), c.guards()...)
+	return nod.Command{Argv: append(argv, "--enable", "default_mode_request_user_input"), Env: env}
+}
+
+// guards are the arguments that keep out what a workspace could plant.
+func (c Config) guards() []string {
+	argv := []string{"-c", "projects={" + quote(c.Workspace) + `={trust_level="untrusted"}}`,
 		"-c", "project_doc_max_bytes=0", "-c", "skills.include_instructions=false",
-		"-c", "allow_login_shell=false", "-c", `web_search="disabled"`,
-		"--enable", "default_mode_request_user_input")
+		"-c", "allow_login_shell=false", "-c", `web_search="disabled"`}
 	for _, feature := range off {
 		argv = append(argv, "--disable", feature)
 	}
-	return nod.Command{Argv: argv, Env: env}
+	return argv
 }
 
 // file is the program's configuration file. Strings are quoted as JSON, which is

@@ -134,6 +134,19 @@ func TestCodexConforms(t *testing.T) {
 	})
 }
 
+// TestCodexExecConforms: the mode that asks nobody proves what it says of itself.
+func TestCodexExecConforms(t *testing.T) {
+	conformance.Run(t, func(t *testing.T, plan agenttest.Script) conformance.Subject {
+		r := newReal(t, modelSteps(plan))
+		a, err := codex.NewExec(codex.Config{Argv: []string{program(t)}, Env: r.env, Workspace: r.dir, BaseURL: r.URL + "/v1", Retries: 1, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conformance.Subject{Adapter: a, Executor: agenttest.Host{Dir: r.dir}, Dir: r.dir,
+			Heard: func(_ []nod.Event, text string) bool { return r.heard(text) }}
+	})
+}
+
 func allowAll(context.Context, nod.ApprovalRequest) nod.ApprovalAnswer {
 	return nod.ApprovalAnswer{Allow: true}
 }

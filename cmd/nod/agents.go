@@ -71,6 +71,7 @@ func (p passing) Wait() (nod.Result, error) {
 const (
 	kindClaude   = "claude"
 	kindCodex    = "codex"
+	kindExec     = "codex-exec" // Codex, which then asks nobody
 	kindScripted = "scripted"
 )
 
@@ -85,11 +86,25 @@ func (c AgentConfig) kind() string {
 	return kindClaude
 }
 
+// isCodex reports whether the program is Codex, in whatever mode.
+func (c AgentConfig) isCodex() bool { return c.kind() == kindCodex || c.kind() == kindExec }
+
+// unasking are the agents that ask nobody.
+func (c Config) unasking() []string {
+	var names []string
+	for name, a := range c.Agents {
+		if a.kind() == kindExec {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // unpriced are the agents that tell tokens and no price.
 func (c Config) unpriced() []string {
 	var names []string
 	for name, a := range c.Agents {
-		if a.kind() == kindCodex {
+		if a.isCodex() {
 			names = append(names, name)
 		}
 	}
@@ -111,7 +126,7 @@ func (c AgentConfig) gated() bool { return c.KeyFile != "" && c.Key != keyDirect
 
 // api is the dialect of the program's model.
 func (c AgentConfig) api() gateway.API {
-	if c.kind() == kindCodex {
+	if c.isCodex() {
 		return gateway.OpenAI
 	}
 	return gateway.Anthropic
@@ -120,7 +135,7 @@ func (c AgentConfig) api() gateway.API {
 // keyVariable is where the program looks for its model's key.
 func (c AgentConfig) keyVariable() string {
 	switch {
-	case c.kind() == kindCodex:
+	case c.isCodex():
 		return codex.KeyVariable
 	case c.Key == keyLogin:
 		return "CLAUDE_CODE_OAUTH_TOKEN"
@@ -179,6 +194,9 @@ func (c AgentConfig) adapter(name string, env map[string]string, log *slog.Logge
 	switch c.kind() {
 	case kindCodex:
 		return codex.New(codex.Config{Argv: c.Argv, Env: env, Model: c.Model, BaseURL: c.BaseURL, Workspace: runtime.WorkspacePath, Log: log})
+	case kindExec:
+		log.Warn("agent asks nobody", "agent", name, "mode", string(agent.Degraded))
+		return codex.NewExec(codex.Config{Argv: c.Argv, Env: env, Model: c.Model, BaseURL: c.BaseURL, Workspace: runtime.WorkspacePath, Log: log})
 	case kindClaude:
 		return claude.New(claude.Config{Argv: c.Argv, Env: env, Log: log})
 	case kindScripted:

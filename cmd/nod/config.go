@@ -100,7 +100,7 @@ type SecondConfig struct {
 
 // AgentConfig is one agent program.
 type AgentConfig struct {
-	Kind    string            `json:"kind"`        // claude, codex or scripted; default scripted with a script_file, claude without
+	Kind    string            `json:"kind"`        // claude, codex, codex-exec (asks nobody) or scripted; default scripted with a script_file, claude without
 	Argv    []string          `json:"argv"`        // the program inside the environment; required unless script_file is set
 	Model   string            `json:"model"`       // the model's name, for codex; its own default when empty
 	BaseURL string            `json:"base_url"`    // of the model's API, as the program has it; default Anthropic's or OpenAI's
@@ -312,13 +312,13 @@ func (c Config) check() error {
 	}
 	for name, a := range c.Agents {
 		switch kind := a.kind(); {
-		case kind != kindClaude && kind != kindCodex && kind != kindScripted:
-			return fmt.Errorf("agents.%s.kind is not claude, codex or scripted: %q", name, kind)
+		case kind != kindClaude && kind != kindCodex && kind != kindExec && kind != kindScripted:
+			return fmt.Errorf("agents.%s.kind is not claude, codex, codex-exec or scripted: %q", name, kind)
 		case (kind == kindScripted) != (a.Script != ""):
 			return fmt.Errorf("agents.%s.script_file goes with the kind scripted, and only with it", name)
 		case len(a.Argv) == 0 && kind != kindScripted:
 			return fmt.Errorf("agents.%s.argv is required", name)
-		case kind != kindCodex && a.Model != "":
+		case !a.isCodex() && a.Model != "":
 			return fmt.Errorf("agents.%s: model is for the kind codex", name)
 		case a.Key != "" && a.Key != keyGateway && a.Key != keyDirect && a.Key != keyLogin:
 			return fmt.Errorf("agents.%s.key is not gateway, login or direct: %q", name, a.Key)
@@ -362,6 +362,9 @@ func (c Config) check() error {
 		rules, err := policy.Compile(r.Policy)
 		if err != nil {
 			return fmt.Errorf("repos[%d].policy: %w", i, err)
+		}
+		if slices.Contains(c.unasking(), r.Agent) && !rules.Tools.InBox() {
+			return fmt.Errorf("repos[%d]: the agent %s asks nobody: it takes the tool rules \"in-box\"", i, r.Agent)
 		}
 		if scope := rules.Budgets.NeedsPrice(); scope != "" && slices.Contains(c.unpriced(), r.Agent) {
 			return fmt.Errorf("repos[%d].policy.budgets.%s counts dollars alone, and the agent %s tells no price: set hard_tokens or soft_tokens too", i, scope, r.Agent)

@@ -251,7 +251,7 @@ func (s *system) conductor(host string, git *hostgit.Git, phone notify.Performer
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	s.bot, err = bot.New(bot.Config{
 		Host: host, Repos: repos, TriggerLabel: c.TriggerLabel, Environments: c.environments(), Neutralize: github.Neutralize,
-		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)), Unpriced: c.unpriced(),
+		DecisionTime: decide, Agents: slices.Sorted(maps.Keys(c.Agents)), Unpriced: c.unpriced(), Unasking: c.unasking(),
 		Push:        func(d nod.Decision, t nod.Task, w nod.Telling) nod.Push { return notify.Tell(d, t, w, public) },
 		Note:        func(n nod.Note, t nod.Task) nod.Push { return notify.ForTask(n, t, public) },
 		RemindAfter: remind, Reminders: *c.Ntfy.Reminders, SecondChannel: phone.Second != nil,

@@ -60,6 +60,40 @@ func same(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
+// runsUnasked: an adapter that says that it asks nobody asks nobody, and tells all.
+func runsUnasked(t *testing.T, s Subject) {
+	l := start(t, s, "", func(_ context.Context, r nod.ApprovalRequest) nod.ApprovalAnswer {
+		t.Errorf("asked %+v", r)
+		return nod.ApprovalAnswer{}
+	})
+	r, err := l.end(t)
+	if err != nil || !r.OK {
+		t.Errorf("result %+v, err %v", r, err)
+	}
+	calls, results := of[nod.ToolCall](t, l, nod.EventToolCall), of[nod.ToolResult](t, l, nod.EventToolResult)
+	if len(calls) == 0 || len(calls) != len(results) {
+		t.Errorf("%d calls and %d results are told", len(calls), len(results))
+	}
+	if !inOrder(kinds(l.events), nod.EventSession, nod.EventToolCall, nod.EventToolResult, nod.EventMessage, nod.EventAgentUsage, nod.EventResult) {
+		t.Errorf("events %v", kinds(l.events))
+	}
+	s.seen.Headless, s.seen.Events = r.OK, len(calls) > 0
+	if mode := s.Adapter.Capabilities().Mode(); mode != agent.Degraded {
+		t.Errorf("its mode is %s", mode)
+	}
+}
+
+// takesNoMessage: one that cannot be told anything in its turn says so.
+func takesNoMessage(t *testing.T, s Subject) {
+	l := start(t, s, "", allowAll)
+	if err := l.Instruct(t.Context(), "please mind the gap"); nod.CodeOf(err) != nod.Conflict {
+		t.Errorf("err %v, wants conflict", err)
+	}
+	if r, err := l.end(t); err != nil || !r.OK {
+		t.Errorf("result %+v, err %v", r, err)
+	}
+}
+
 func denied(t *testing.T, s Subject) {
 	const reason = "not on a Monday"
 	l := start(t, s, "", func(context.Context, nod.ApprovalRequest) nod.ApprovalAnswer {
