@@ -84,19 +84,25 @@ func TestPagesAreAccessible(t *testing.T) {
 			b.Click("#go")
 			b.Wait("body[data-page=inbox]")
 			judge("empty inbox", w.url+"/", "main")
-			tool := w.askBash("npm ci\nnpm test")
-			start := w.ask(nod.Decision{Kind: nod.Question, Cause: nod.CauseUntrustedStart, Blocking: true, Options: []string{nod.Allow, nod.Deny}}, outsidersIssue)
-			question := w.ask(nod.Decision{Kind: nod.Question, Cause: nod.CauseAgentQuestion, Blocking: true, Subject: "Which rounding?",
-				Options: []string{"half up", "half even"}, FreeText: true}, "Which rounding?")
-			review := w.askReview(sampleDiff)
-			w.store.commit(nod.NewEvent(tool.Task, nod.Transcript, nod.EventMessage, nod.Actor{Kind: nod.ActorAgent}, nod.Message{Text: "I read the issue."}))
-			judge("inbox", w.url+"/", "main")
-			for _, d := range []nod.Decision{tool, start, question, review} {
-				judge(string(d.Cause), w.url+"/d/"+d.ID, "main[data-decision]")
+			for _, screen := range w.screens() {
+				judge(screen.name, w.url+screen.path, "main")
+				if screen.name == "paused" {
+					b.Click("#acts summary")
+					judge("cancel", "", "#cancel")
+				}
 			}
-			judge("task", w.url+"/t/"+tool.Task, "main[data-task]")
-			judge("devices", w.url+"/devices", "main")
-			judge("nothing here", w.url+"/nothing", "main")
+			for _, token := range []string{"one", "two"} {
+				w.store.taps[nod.Digest([]byte(token))] = false
+			}
+			b.Open(w.url + "/tap/one")
+			b.Until("document.querySelector('h1').textContent === 'It arrived'")
+			judge("tapped", "", "main")
+			b.Screenshot("tapped")
+			b.Without("*://*:*/assets/nod.js*")
+			judge("tap", w.url+"/tap/two", "#tap button")
+			b.Screenshot("tap")
+			b.Dark(true)
+			b.Screenshot("tap-dark")
 			chromium.Eval[bool](b, `document.documentElement.removeAttribute('lang'), true`)
 			if len(serious(t, b)) == 0 {
 				t.Error("a page without a language passes: the checker checks nothing")

@@ -15,7 +15,9 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/webauthn"
@@ -88,12 +90,21 @@ func Start(t testing.TB, size Size) *Browser {
 	// Of several tabs only one has the focus, and passkeys are for a page that has it.
 	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	b.must("focus", err)
-	emulate := []chromedp.EmulateViewportOption{}
-	if size.Phone {
-		emulate = append(emulate, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch)
-	}
-	b.Do(chromedp.EmulateViewport(size.Width, size.Height, emulate...))
+	b.Zoom(100)
 	return b
+}
+
+// Zoom shows pages at a percentage of their size, as the browser's own zoom does: fewer
+// CSS pixels on the same screen.
+func (b *Browser) Zoom(percent int64) {
+	b.t.Helper()
+	scale := 1.0
+	var emulate []chromedp.EmulateViewportOption
+	if b.size.Phone {
+		scale, emulate = 2, append(emulate, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	emulate = append(emulate, chromedp.EmulateScale(scale*float64(percent)/100))
+	b.Do(chromedp.EmulateViewport(b.size.Width*100/percent, b.size.Height*100/percent, emulate...))
 }
 
 // hear collects what the browser complains about.
@@ -171,6 +182,20 @@ func Eval[T any](b *Browser, expression string) T {
 	return v
 }
 
+// Until waits until a JavaScript expression is true in the page.
+func (b *Browser) Until(expression string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range patience / (20 * time.Millisecond) {
+		if Eval[bool](b, "Boolean("+expression+")") {
+			return
+		}
+		<-tick.C
+	}
+	b.t.Fatalf("never: %s (chromium said %q)", expression, b.Problems())
+}
+
 // BeforeEachPage runs script in every page before the page's own.
 func (b *Browser) BeforeEachPage(script string) {
 	b.t.Helper()
@@ -184,6 +209,34 @@ func (b *Browser) WithoutScripts() {
 	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.must("disable scripts", err)
 }
+
+// Without makes requests for addresses that match pattern fail.
+func (b *Browser) Without(pattern string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{})
+	b.must("watch requests", err)
+	_, err = chromedp.Call(b.ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: pattern, Block: true}}})
+	b.must("block requests", err)
+}
+
+// Hold keeps requests for addresses that match pattern waiting for ever.
+func (b *Browser) Hold(pattern string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: pattern}}})
+	b.must("hold requests", err)
+	_, err = chromedp.Call(b.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+	b.must("forget what was loaded", err)
+}
+
+// Begin starts to load a page and does not wait for it.
+func (b *Browser) Begin(url string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.Navigate, page.NavigateParams{URL: url})
+	b.must("open", err)
+}
+
+// Press presses keys, as kb of chromedp names them, on whatever has the focus.
+func (b *Browser) Press(keys string) { b.t.Helper(); b.Do(chromedp.KeyEvent(keys)) }
 
 // Dark makes the browser prefer dark pages, or light ones.
 func (b *Browser) Dark(dark bool) {
