@@ -52,7 +52,6 @@ func TestRecordingsBecomeEvents(t *testing.T) {
 // recording is one that is played to a session.
 type recording struct {
 	f       *fake
-	said    []hostLine
 	tools   []string // that the program says it has
 	resumes string
 	code    int

@@ -253,7 +253,7 @@ func (sh *shell) session(ctx context.Context, environment string) (err error) {
 		return err
 	}
 	work.Go(func() {
-		if err := sh.terminal.Gone(ctx); err != nil && ctx.Err() == nil {
+		if err := sh.terminal.Gone(ctx); ctx.Err() == nil {
 			stop(err)
 		}
 	})
