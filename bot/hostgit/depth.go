@@ -12,12 +12,6 @@ import (
 	"nod"
 )
 
-// fresh reports whether the mirror has fetched nothing yet.
-func (m *mirror) fresh(ctx context.Context) (bool, error) {
-	out, err := m.git(ctx, call{}, "for-each-ref", "--count=1", "--format=%(objectname)", branchRefs)
-	return len(out) == 0, err
-}
-
 // boundary is the file in which git keeps where the history of a repository is cut off.
 func boundary(dir string) string { return filepath.Join(dir, "shallow") }
 

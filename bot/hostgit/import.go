@@ -104,7 +104,7 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 		}
 		return err
 	}
-	tips, err := m.tips(ctx, t)
+	tips, base, err := m.tips(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 		}
 		return err
 	}
-	if err := m.continues(ctx, t, q, h.head); err != nil {
+	if err := m.continues(ctx, base, q, h.head); err != nil {
 		return err
 	}
 	if err := m.migrate(q); err != nil {
@@ -128,12 +128,11 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 
 // continues refuses a head that does not build on the commit which the workspace was
 // seeded with: its history was rewritten.
-func (m *mirror) continues(ctx context.Context, t nod.Task, q, head string) error {
-	base, err := m.resolve(ctx, taskRefs(t)+"base")
-	if err != nil || base == "" { // never seeded: what it may build on was checked above
-		return err
+func (m *mirror) continues(ctx context.Context, base, q, head string) error {
+	if base == "" { // never seeded: what it may build on was checked above
+		return nil
 	}
-	_, err = m.git(ctx, call{objects: q}, "merge-base", "--is-ancestor", base, head)
+	_, err := m.git(ctx, call{objects: q}, "merge-base", "--is-ancestor", base, head)
 	if exitCode(err) == 1 {
 		return refuse("it rewrites history: it does not build on the commit "+base[:12]+", at which the work began", nil)
 	}

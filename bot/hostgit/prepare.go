@@ -41,7 +41,12 @@ func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, err
 	if err != nil {
 		return none, err
 	}
-	commits, err := m.series(ctx, s, span)
+	o, err := m.objects(ctx, "", m.g.limits.BlobBytes)
+	if err != nil {
+		return none, err
+	}
+	defer o.close()
+	commits, err := m.series(ctx, o, s, span)
 	if err != nil {
 		return none, err
 	}
@@ -53,11 +58,11 @@ func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, err
 	if err != nil {
 		return none, err
 	}
-	made, err := m.replay(ctx, q, span.onto, groups)
+	made, err := m.replay(ctx, o, q, span.onto, groups)
 	if nod.CodeOf(err) == nod.Conflict && squashed {
 		// Out of their order the commits do not fit; in it they may.
 		if groups, _, err = plan(commits, false); err == nil {
-			made, err = m.replay(ctx, q, span.onto, groups)
+			made, err = m.replay(ctx, o, q, span.onto, groups)
 		}
 	}
 	if err != nil {
@@ -91,7 +96,7 @@ func (m *mirror) finish(ctx context.Context, q string, s nod.PrepareSpec, onto s
 	if err != nil {
 		return p, err
 	}
-	tips, err := m.tips(ctx, s.Task)
+	tips, _, err := m.tips(ctx, s.Task)
 	if err != nil {
 		return p, err
 	}
@@ -119,12 +124,7 @@ type step struct {
 
 // replay applies groups on top of onto, one three-way merge a commit, and leaves
 // out what changes nothing.
-func (m *mirror) replay(ctx context.Context, q, onto string, groups []group) ([]step, error) {
-	o, err := m.objects(ctx, "", m.g.limits.BlobBytes)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
+func (m *mirror) replay(ctx context.Context, o *objects, q, onto string, groups []group) ([]step, error) {
 	base, err := o.commit(onto)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package hostgit
 
 import (
 	"context"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,26 +78,42 @@ func branchRef(name string) string { return branchRefs + nod.Digest([]byte(name)
 // known reports whether sha is a commit that is reachable from what t may build
 // on: the branches, and what was taken from it before.
 func (m *mirror) known(ctx context.Context, t nod.Task, sha string) (bool, error) {
-	if _, err := m.git(ctx, call{}, "cat-file", "-e", sha+"^{commit}"); err != nil {
-		if exitCode(err) > 0 {
-			return false, nil
-		}
-		return false, err
+	return m.reached(ctx, sha, branchRefs, taskRefs(t))
+}
+
+// reached reports whether sha is a commit that a ref under one of refs reaches. One that
+// is not there at all is an error to git.
+func (m *mirror) reached(ctx context.Context, sha string, refs ...string) (bool, error) {
+	out, err := m.git(ctx, call{}, append([]string{"for-each-ref", "--count=1", "--format=%(objectname)", "--contains=" + sha}, refs...)...)
+	if exitCode(err) > 0 {
+		return false, nil
 	}
-	out, err := m.git(ctx, call{}, "for-each-ref", "--count=1", "--format=%(objectname)", "--contains="+sha, branchRefs, taskRefs(t))
 	return len(out) > 0, err
 }
 
-// tips lists the commits that known starts from.
-func (m *mirror) tips(ctx context.Context, t nod.Task) ([]string, error) {
-	out, err := m.git(ctx, call{}, "for-each-ref", "--format=%(objectname)", branchRefs, taskRefs(t))
-	return strings.Fields(string(out)), err
+// tips lists the commits that known starts from, and which of them the task began at,
+// "" where it was never seeded.
+func (m *mirror) tips(ctx context.Context, t nod.Task) (tips []string, base string, err error) {
+	at, err := m.refs(ctx, branchRefs, taskRefs(t))
+	return slices.Collect(maps.Values(at)), at[taskRefs(t)+"base"], err
+}
+
+// refs returns what each ref among names, or under one that ends in a slash, points at.
+func (m *mirror) refs(ctx context.Context, names ...string) (map[string]string, error) {
+	out, err := m.git(ctx, call{}, append([]string{"for-each-ref", "--format=%(refname) %(objectname)"}, names...)...)
+	at := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if name, sha, ok := strings.Cut(strings.TrimRight(line, "\n"), " "); ok {
+			at[name] = sha
+		}
+	}
+	return at, err
 }
 
 // resolve returns the commit that ref points at, or "".
 func (m *mirror) resolve(ctx context.Context, ref string) (string, error) {
-	out, err := m.git(ctx, call{}, "for-each-ref", "--format=%(objectname)", ref)
-	return strings.TrimSpace(string(out)), err
+	at, err := m.refs(ctx, ref)
+	return at[ref], err
 }
 
 func (m *mirror) setRef(ctx context.Context, ref, sha string) error {

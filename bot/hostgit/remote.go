@@ -140,11 +140,11 @@ func (m *mirror) fetch(ctx context.Context, t nod.Task, needed, wished []string)
 		}
 		args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance",
 			"--no-show-forced-updates", "--refmap="}
-		fresh, err := m.fresh(ctx)
+		have, err := m.refs(ctx, branchRefs)
 		if err != nil {
 			return err
 		}
-		if fresh && m.g.depth > 0 {
+		if len(have) == 0 && m.g.depth > 0 { // nothing was fetched yet
 			args = append(args, "--depth="+strconv.Itoa(m.g.depth))
 		}
 		args = append(args, "--", r.url)
@@ -155,11 +155,7 @@ func (m *mirror) fetch(ctx context.Context, t nod.Task, needed, wished []string)
 				continue
 			}
 			names = append(names, name)
-			have, err := m.resolve(ctx, branchRef(name))
-			if err != nil {
-				return err
-			}
-			if have != heads[name] {
+			if have[branchRef(name)] != heads[name] {
 				args = append(args, "+refs/heads/"+name+":"+branchRef(name))
 			}
 		}
@@ -167,11 +163,12 @@ func (m *mirror) fetch(ctx context.Context, t nod.Task, needed, wished []string)
 			if _, err := m.git(ctx, call{remote: r}, args...); err != nil {
 				return err
 			}
-		}
-		for _, name := range names {
-			if got[name], err = m.resolve(ctx, branchRef(name)); err != nil {
+			if have, err = m.refs(ctx, branchRefs); err != nil {
 				return err
 			}
+		}
+		for _, name := range names {
+			got[name] = have[branchRef(name)]
 		}
 		return nil
 	})

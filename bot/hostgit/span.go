@@ -73,14 +73,7 @@ func (m *mirror) span(ctx context.Context, s nod.PrepareSpec) (span, error) {
 
 // taken reports whether the head of s was imported for its task.
 func (m *mirror) taken(ctx context.Context, s nod.PrepareSpec) (bool, error) {
-	if _, err := m.git(ctx, call{}, "cat-file", "-e", s.Head+"^{commit}"); err != nil {
-		if exitCode(err) > 0 {
-			return false, nil
-		}
-		return false, err
-	}
-	out, err := m.git(ctx, call{}, "for-each-ref", "--count=1", "--format=%(objectname)", "--contains="+s.Head, taskRefs(s.Task))
-	return len(out) > 0, err
+	return m.reached(ctx, s.Head, taskRefs(s.Task))
 }
 
 // source finds the newest head that was prepared into what is published, if the
@@ -138,7 +131,7 @@ func (m *mirror) mergeBase(ctx context.Context, a, b string) (string, error) {
 
 // series lists the commits to prepare, oldest first: those of the head that what
 // they go onto does not have, neither as they are nor as an equal patch.
-func (m *mirror) series(ctx context.Context, s nod.PrepareSpec, sp span) ([]commit, error) {
+func (m *mirror) series(ctx context.Context, o *objects, s nod.PrepareSpec, sp span) ([]commit, error) {
 	shared, err := m.meeting(ctx, s.Task, sp.onto, s.Head)
 	if err != nil {
 		return nil, err
@@ -170,11 +163,6 @@ func (m *mirror) series(ctx context.Context, s nod.PrepareSpec, sp span) ([]comm
 			return nil, err
 		}
 	}
-	o, err := m.objects(ctx, "", m.g.limits.BlobBytes)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
 	commits := make([]commit, 0, len(ids))
 	for _, id := range ids {
 		c, err := o.commit(id)
