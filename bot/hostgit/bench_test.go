@@ -38,6 +38,9 @@ func BenchmarkPublish(b *testing.B) {
 	var ours, theirs time.Duration
 	for i := 0; b.Loop(); i++ {
 		f.task.ID, f.task.Branch = fmt.Sprintf("t%016x", i), "nod/bench-"+strconv.Itoa(i)
+		if err := f.git.checkBranch(b.Context(), f.task.Branch); err != nil { // as seeding does
+			b.Fatal(err)
+		}
 		start := time.Now()
 		head, err := f.git.Import(b.Context(), f.task, bytes.NewReader(bundle))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,10 +82,16 @@ func (g *Git) receive(bundle io.Reader) (f *os.File, size int64, err error) {
 
 // keep unpacks a scanned bundle in a quarantine, checks it and keeps its head.
 func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader) error {
+	tips, base, err := m.tips(ctx, t)
+	if err != nil {
+		return err
+	}
 	for _, sha := range h.prerequisites {
-		ok, err := m.known(ctx, t, sha)
-		if err != nil {
-			return err
+		ok := slices.Contains(tips, sha)
+		if !ok {
+			if ok, err = m.known(ctx, t, sha); err != nil {
+				return err
+			}
 		}
 		if !ok {
 			return refuse("it builds on the commit "+sha[:12]+", which the supervisor does not have", nil)
@@ -104,11 +111,12 @@ func (m *mirror) keep(ctx context.Context, t nod.Task, h header, pack io.Reader)
 		}
 		return err
 	}
-	tips, base, err := m.tips(ctx, t)
+	o, err := m.objects(ctx, q, m.g.limits.BlobBytes)
 	if err != nil {
 		return err
 	}
-	if err := m.inspect(ctx, q, h.head, tips); err != nil {
+	defer o.close()
+	if err := m.inspect(ctx, o, q, h.head, tips); err != nil {
 		return err
 	}
 	if _, err := m.git(ctx, call{objects: q, stdin: revs([]string{h.head}, tips)}, "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
@@ -161,13 +169,8 @@ func revs(tips, except []string) io.Reader {
 }
 
 // inspect counts the new commits and their trees and judges what they add.
-func (m *mirror) inspect(ctx context.Context, q, head string, tips []string) error {
+func (m *mirror) inspect(ctx context.Context, o *objects, q, head string, tips []string) error {
 	l := m.g.limits
-	o, err := m.objects(ctx, q, l.BlobBytes)
-	if err != nil {
-		return err
-	}
-	defer o.close()
 	if _, err := o.read("commit", parseOID(head)); err != nil {
 		return err
 	}

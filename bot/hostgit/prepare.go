@@ -41,7 +41,11 @@ func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, err
 	if err != nil {
 		return none, err
 	}
-	o, err := m.objects(ctx, "", m.g.limits.BlobBytes)
+	q, err := m.quarantine()
+	if err != nil {
+		return none, err
+	}
+	o, err := m.objects(ctx, q, m.g.limits.BlobBytes)
 	if err != nil {
 		return none, err
 	}
@@ -51,10 +55,6 @@ func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, err
 		return none, err
 	}
 	groups, squashed, err := plan(commits, true)
-	if err != nil {
-		return none, err
-	}
-	q, err := m.quarantine()
 	if err != nil {
 		return none, err
 	}
@@ -68,11 +68,11 @@ func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, err
 	if err != nil {
 		return none, err
 	}
-	return m.finish(ctx, q, s, span.onto, made)
+	return m.finish(ctx, o, q, s, span.onto, made)
 }
 
 // finish signs what was replayed, describes it and keeps it.
-func (m *mirror) finish(ctx context.Context, q string, s nod.PrepareSpec, onto string, made []step) (nod.Prepared, error) {
+func (m *mirror) finish(ctx context.Context, o *objects, q string, s nod.PrepareSpec, onto string, made []step) (nod.Prepared, error) {
 	var p nod.Prepared
 	if len(made) == 0 {
 		return p, nod.E(nod.NotFound, "there is nothing to publish: no commit changes anything", nil)
@@ -82,23 +82,21 @@ func (m *mirror) finish(ctx context.Context, q string, s nod.PrepareSpec, onto s
 		return p, err
 	}
 	head := commits[len(commits)-1]
-	if err := m.inspect(ctx, q, head.SHA, []string{onto}); err != nil {
+	if err := m.inspect(ctx, o, q, head.SHA, []string{onto}); err != nil {
 		return p, err
 	}
-	files, err := m.files(ctx, q, onto, head.SHA)
+	var files []nod.FileChange
+	var diff []byte
+	var tips []string
+	err = together(
+		func() (err error) { files, err = m.files(ctx, q, onto, head.SHA); return err },
+		func() (err error) { diff, err = m.diff(ctx, q, onto, head.SHA); return err },
+		func() (err error) { tips, _, err = m.tips(ctx, s.Task); return err })
 	if err != nil {
 		return p, err
 	}
 	if len(files) == 0 {
 		return p, nod.E(nod.NotFound, "there is nothing to publish: the commits undo each other", nil)
-	}
-	diff, err := m.diff(ctx, q, onto, head.SHA)
-	if err != nil {
-		return p, err
-	}
-	tips, _, err := m.tips(ctx, s.Task)
-	if err != nil {
-		return p, err
 	}
 	if err := m.promote(ctx, q, []string{head.SHA}, tips); err != nil {
 		return p, err

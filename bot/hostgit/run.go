@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -171,6 +172,23 @@ func (g *Git) run(ctx context.Context, c call, args ...string) ([]byte, error) {
 		return nil, failed(ctx, args[0], err, errs.scrubbed(c.remote))
 	}
 	return out.buf.Bytes(), nil
+}
+
+// together runs what only reads side by side, waits for all of it, and returns the
+// error of the first in order that failed.
+func together(do ...func() error) error {
+	errs := make([]error, len(do))
+	var wg sync.WaitGroup
+	for i, f := range do {
+		wg.Go(func() { errs[i] = f() })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failed makes the error of a git process that did not end well.

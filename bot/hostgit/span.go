@@ -23,7 +23,7 @@ func (m *mirror) span(ctx context.Context, s nod.PrepareSpec) (span, error) {
 		return span{}, err
 	}
 	base, published := got[s.BaseRef], got[branch]
-	ok, err := m.taken(ctx, s)
+	ok, err := m.reached(ctx, s.Head, taskRefs(s.Task))
 	if err != nil {
 		return span{}, err
 	}
@@ -69,11 +69,6 @@ func (m *mirror) span(ctx context.Context, s nod.PrepareSpec) (span, error) {
 	}
 	return span{}, &nod.Error{Code: nod.Conflict, Msg: "the branch " + quoted(branch) + " on GitHub holds work that is not part of this task's",
 		Hint: "delete the branch or take its work into the target"}
-}
-
-// taken reports whether the head of s was imported for its task.
-func (m *mirror) taken(ctx context.Context, s nod.PrepareSpec) (bool, error) {
-	return m.reached(ctx, s.Head, taskRefs(s.Task))
 }
 
 // source finds the newest head that was prepared into what is published, if the
@@ -132,20 +127,21 @@ func (m *mirror) mergeBase(ctx context.Context, a, b string) (string, error) {
 // series lists the commits to prepare, oldest first: those of the head that what
 // they go onto does not have, neither as they are nor as an equal patch.
 func (m *mirror) series(ctx context.Context, o *objects, s nod.PrepareSpec, sp span) ([]commit, error) {
-	shared, err := m.meeting(ctx, s.Task, sp.onto, s.Head)
+	shared, out, left := "", []byte(nil), []byte(nil)
+	list := func() (err error) { out, err = m.listed(ctx, s, sp); return err }
+	unequal := func() (err error) { left, err = m.unequal(ctx, sp.onto, s.Head); return err }
+	meet := func() (err error) { shared, err = m.mergeBase(ctx, sp.onto, s.Head); return err }
+	err := together(meet, list, unequal)
+	if err == nil && shared == "" { // more history may be needed, and changes the other answers
+		if shared, err = m.meeting(ctx, s.Task, sp.onto, s.Head); err == nil && shared != "" {
+			err = together(list, unequal)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	if shared == "" {
 		return nil, nod.E(nod.Invalid, "the work shares no history with its target branch", nil)
-	}
-	except := []string{sp.onto}
-	if sp.after != "" {
-		except = append(except, sp.after)
-	}
-	out, err := m.git(ctx, call{stdin: revs([]string{s.Head}, except)}, "rev-list", "--topo-order", "--reverse", "--parents", "--stdin")
-	if err != nil {
-		return nil, err
 	}
 	var ids []string
 	for line := range strings.Lines(string(out)) {
@@ -159,9 +155,11 @@ func (m *mirror) series(ctx context.Context, o *objects, s nod.PrepareSpec, sp s
 		return nil, tooBig("it brings more than " + strconv.Itoa(m.g.limits.Commits) + " commits")
 	}
 	if shared != sp.onto {
-		if ids, err = m.withoutEqual(ctx, sp.onto, s.Head, ids); err != nil {
-			return nil, err
+		keep := map[string]bool{}
+		for _, id := range strings.Fields(string(left)) {
+			keep[id] = true
 		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !keep[id] })
 	}
 	commits := make([]commit, 0, len(ids))
 	for _, id := range ids {
@@ -174,15 +172,17 @@ func (m *mirror) series(ctx context.Context, o *objects, s nod.PrepareSpec, sp s
 	return commits, nil
 }
 
-// withoutEqual leaves out the commits whose patch the other side has already.
-func (m *mirror) withoutEqual(ctx context.Context, onto, head string, ids []string) ([]string, error) {
-	out, err := m.git(ctx, call{}, "rev-list", "--no-merges", "--cherry-pick", "--right-only", onto+"..."+head)
-	if err != nil {
-		return nil, err
+// listed is what the head of s has beyond what it goes onto, oldest first, each with its
+// parents.
+func (m *mirror) listed(ctx context.Context, s nod.PrepareSpec, sp span) ([]byte, error) {
+	except := []string{sp.onto}
+	if sp.after != "" {
+		except = append(except, sp.after)
 	}
-	left := map[string]bool{}
-	for _, id := range strings.Fields(string(out)) {
-		left[id] = true
-	}
-	return slices.DeleteFunc(ids, func(id string) bool { return !left[id] }), nil
+	return m.git(ctx, call{stdin: revs([]string{s.Head}, except)}, "rev-list", "--topo-order", "--reverse", "--parents", "--stdin")
+}
+
+// unequal lists the commits whose patch the other side does not have already.
+func (m *mirror) unequal(ctx context.Context, onto, head string) ([]byte, error) {
+	return m.git(ctx, call{}, "rev-list", "--no-merges", "--cherry-pick", "--right-only", onto+"..."+head)
 }
