@@ -1,6 +1,9 @@
 package nod
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // RevisionState is where a prepared result stands.
 type RevisionState string
@@ -164,6 +167,10 @@ type PrepareSpec struct {
 	BaseRef  string   // branch to rebase onto, at its newest
 	Trailers []string // added to the last commit's message, "Key: value"
 }
+
+// ErrMessages is in the error of preparing a series whose commit messages alone are in
+// the way: whoever made the commits can write them anew.
+var ErrMessages = errors.New("commit messages")
 
 // Prepared is a Revision before anyone was asked about it.
 type Prepared struct {

@@ -44,6 +44,11 @@ func (b *Bot) prepare(ctx context.Context, c nod.Case, set RepoSettings) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if errors.Is(err, nod.ErrMessages) {
+			if again, err := b.rewrite(ctx, c, set, nod.PublicMessage(err)); again || err != nil {
+				return err
+			}
+		}
 		cause, subject := nod.CausePrepareFailed, "The result cannot be published as it is"
 		switch {
 		case errors.Is(err, errUnchanged):

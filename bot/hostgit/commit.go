@@ -107,7 +107,7 @@ func (i Identity) at(t time.Time) string {
 func (c commit) text() (string, error) {
 	enc := strings.ToLower(c.encoding)
 	if enc != "" && enc != "utf-8" && enc != "utf8" || !utf8.ValidString(c.message) {
-		return "", nod.E(nod.Invalid, "the message of commit "+c.id[:12]+" is not UTF-8", nil)
+		return "", nod.E(nod.Invalid, "the message of commit "+c.id[:12]+" is not UTF-8", nod.ErrMessages)
 	}
 	s := strings.ReplaceAll(c.message, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {

@@ -2,14 +2,16 @@ package hostgit
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"nod"
 )
 
 var (
-	conventional = regexp.MustCompile(`^(feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(\([^()\n]+\))?!?: \S`)
+	conventional = regexp.MustCompile(`^(` + types + `)(\([^()\n]+\))?!?: \S`)
 	nearly       = regexp.MustCompile(`^([A-Za-z]+)(\([^()\n]+\))?(!?)[ \t]*:[ \t]*(\S.*)$`)
+	reverted     = regexp.MustCompile(`^Revert "(\S.*)"$`)
 	trailer      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*: \S[^\n]*$`)
 	squashMark   = regexp.MustCompile(`^(fixup|squash|amend)! +`)
 	abbreviated  = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
@@ -33,24 +35,43 @@ func join(subject, body string) string {
 	return subject + "\n\n" + body + "\n"
 }
 
-// lint makes a message conventional (conventionalcommits.org). What it repairs: the
-// case and spacing of a known type, a missing type ("chore: " goes before it), a
-// missing blank line after the subject. It never changes what the words say; a
-// message without a subject is Invalid.
-func lint(message string) (string, error) {
+// types are those of conventional subjects.
+const types = "feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert"
+
+// lint holds a message to conventionalcommits.org. It repairs form alone: the case and
+// spacing of a known type, git's own wording of a revert, a missing blank line after
+// the subject. What only whoever
+// made the commit can know, its type, it never makes up: then it says what is wrong.
+func lint(message string) (fixed, wrong string) {
 	subject, body := split(message)
 	if subject == "" {
-		return "", nod.E(nod.Invalid, "a commit has no message", nil)
+		return "", "it has no message"
 	}
 	if conventional.MatchString(subject) {
-		return join(subject, body), nil
+		return join(subject, body), ""
 	}
-	if f := nearly.FindStringSubmatch(subject); f != nil {
-		if fixed := strings.ToLower(f[1]) + f[2] + f[3] + ": " + f[4]; conventional.MatchString(fixed) {
-			return join(fixed, body), nil
-		}
+	if f := reverted.FindStringSubmatch(subject); f != nil { // as git itself words it
+		return join("revert: "+f[1], body), ""
 	}
-	return join("chore: "+subject, body), nil
+	f := nearly.FindStringSubmatch(subject)
+	if f == nil {
+		return "", "the subject " + quoted(subject) + " does not begin with a type and a colon"
+	}
+	if fixed := strings.ToLower(f[1]) + f[2] + f[3] + ": " + f[4]; conventional.MatchString(fixed) {
+		return join(fixed, body), ""
+	}
+	return "", "the subject " + quoted(subject) + " begins with " + quoted(f[1]) + ", which is no known type"
+}
+
+// unconventional is the error about messages that were found wrong, one a line.
+func unconventional(wrong []string) error {
+	const most = 20
+	more := ""
+	if n := len(wrong) - most; n > 0 {
+		wrong, more = wrong[:most], "\nand "+strconv.Itoa(n)+" more"
+	}
+	return nod.E(nod.Invalid, "commit messages are not conventional, as type(scope): subject with one of the types "+strings.ReplaceAll(types, "|", ", ")+":\n"+
+		strings.Join(wrong, "\n")+more, nod.ErrMessages)
 }
 
 // withTrailers puts trailers at the end of a message, into its last paragraph when
@@ -119,9 +140,6 @@ func plan(commits []commit, squash bool) (groups []group, squashed bool, err err
 			into = target(groups, name)
 		}
 		if into < 0 {
-			if name == "" {
-				name = "repair"
-			}
 			groups = append(groups, group{picks: []commit{c}, message: join(name, body)})
 			continue
 		}

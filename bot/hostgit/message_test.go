@@ -15,35 +15,44 @@ func TestMessagesAreMadeConventional(t *testing.T) {
 		{"feat(api)!: break it\n\nBody.\n", "feat(api)!: break it\n\nBody.\n"},
 		{"Fix : a thing", "fix: a thing\n"},
 		{"FEAT(ui):x", "feat(ui): x\n"},
-		{"add a thing", "chore: add a thing\n"},
-		{"note: a thing", "chore: note: a thing\n"},
 		{"\n\nfix: late  \nno blank line\n\n\n", "fix: late\n\nno blank line\n"},
 		{"fix: keep\n\n  indented\n\tcode\n\nend  ", "fix: keep\n\n  indented\n\tcode\n\nend\n"},
-		{"日本語", "chore: 日本語\n"},
+		{"Revert \"feat: a\"\n\nThis reverts it.", "revert: feat: a\n\nThis reverts it.\n"},
+		{"fix: 日本語", "fix: 日本語\n"},
 	} {
-		got, err := lint(c[0])
-		if err != nil || got != c[1] {
-			t.Errorf("lint(%q) = %q, %v, want %q", c[0], got, err, c[1])
+		got, wrong := lint(c[0])
+		if wrong != "" || got != c[1] {
+			t.Errorf("lint(%q) = %q, %q, want %q", c[0], got, wrong, c[1])
 		}
 	}
-	_, err := lint(" \n\t\n")
-	wantCode(t, err, nod.Invalid)
+	for _, c := range [][2]string{
+		{" \n\t\n", "has no message"},
+		{"add a thing", `"add a thing" does not begin with a type`},
+		{"note: a thing", `"note", which is no known type`},
+		{"fix(: a thing", "does not begin with a type"},
+		{"fix:", "does not begin with a type"},
+		{"日本語", "does not begin with a type"},
+	} {
+		if got, wrong := lint(c[0]); got != "" || !strings.Contains(wrong, c[1]) {
+			t.Errorf("lint(%q) = %q, %q, want %q", c[0], got, wrong, c[1])
+		}
+	}
 }
 
 func TestLintIsStableAndLosesNoWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.StringMatching(`(Fix|feat|x)?(\(a\))?!?:? ?[a-zA-Z:() \n]{0,40}`).Draw(t, "message")
-		once, err := lint(in)
-		if err != nil {
+		once, wrong := lint(in)
+		if wrong != "" {
 			return
 		}
 		subject, _ := split(once)
 		if !conventional.MatchString(subject) {
 			t.Fatalf("%q is not conventional", subject)
 		}
-		twice, err := lint(once)
-		if err != nil || twice != once {
-			t.Fatalf("again: %q, %v, was %q", twice, err, once)
+		twice, wrong := lint(once)
+		if wrong != "" || twice != once {
+			t.Fatalf("again: %q, %q, was %q", twice, wrong, once)
 		}
 		squeeze := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), "")) }
 		if !strings.HasSuffix(squeeze(once), squeeze(in)) {

@@ -17,7 +17,8 @@ import (
 //
 // Errors: Conflict names the paths that do not merge, or says that the branch on
 // GitHub holds other work; NotFound means that nothing would change; Invalid that
-// the series cannot be prepared as it is (a merge commit, an unreadable message);
+// the series cannot be prepared as it is (a merge commit, an unreadable message),
+// around nod.ErrMessages where only the messages of its commits are in the way;
 // TooLarge that the diff cannot be shown whole.
 func (g *Git) Prepare(ctx context.Context, s nod.PrepareSpec) (nod.Prepared, error) {
 	ctx, cancel := g.deadline(ctx)
@@ -129,6 +130,7 @@ func (m *mirror) replay(ctx context.Context, o *objects, q, onto string, groups 
 	}
 	tree := base.tree
 	var made []step
+	var wrong []string
 	for _, g := range groups {
 		before := tree
 		for _, c := range g.picks {
@@ -143,11 +145,14 @@ func (m *mirror) replay(ctx context.Context, o *objects, q, onto string, groups 
 		if tree == before {
 			continue
 		}
-		message, err := lint(g.message)
-		if err != nil {
-			return nil, err
+		message, bad := lint(g.message)
+		if bad != "" {
+			wrong = append(wrong, "commit "+g.picks[0].id[:12]+": "+bad)
 		}
 		made = append(made, step{tree: tree, message: message, authored: g.picks[0].authored})
+	}
+	if len(wrong) > 0 {
+		return nil, unconventional(wrong)
 	}
 	return made, nil
 }

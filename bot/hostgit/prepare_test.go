@@ -127,10 +127,10 @@ func TestFixupsGoIntoTheCommitsTheyName(t *testing.T) {
 	step("two", "2\n", "squash! feat: two\n\nAnd more.")
 	step("one", "3\n", "fixup! "+first[:10])
 	step("one", "4\n", "fixup! fixup! feat: one")
-	step("three", "1\n", "fixup! nothing here")
+	step("three", "1\n", "fixup! fix: nothing here")
 	f.commit(f.agent, "feat: nothing at all")
 	p := f.prepare(f.importAll(base))
-	if d := cmp.Diff([]string{"feat: one", "feat: two", "chore: nothing here"}, f.subjects(p)); d != "" {
+	if d := cmp.Diff([]string{"feat: one", "feat: two", "fix: nothing here"}, f.subjects(p)); d != "" {
 		t.Error(d)
 	}
 	if got := p.Revision.Commits[1].Message; got != "feat: two\n\nAnd more.\n" {

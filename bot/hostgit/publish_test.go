@@ -17,7 +17,7 @@ func TestWorkGoesFromCloneToReadBackBranch(t *testing.T) {
 	f.write(f.agent, "lib/a.txt", lines(20, " changed"))
 	f.commit(f.agent, "fix: change the lines\n\nBecause.")
 	f.write(f.agent, "new.txt", "new\n")
-	f.commit(f.agent, "add a file")
+	f.commit(f.agent, "Chore : add a file")
 	head := f.importAll(base)
 	moved := f.onMain("elsewhere.txt", "x\n")
 	p, err := f.git.Prepare(t.Context(), nod.PrepareSpec{Task: f.task, Head: head, BaseRef: "main", Trailers: []string{"Nod-Task: " + f.task.ID}})

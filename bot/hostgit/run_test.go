@@ -22,7 +22,7 @@ func recording(t *testing.T) (change func(*Config), read func() (argv, env strin
 	dir := t.TempDir()
 	script := filepath.Join(dir, "git")
 	return func(c *Config) {
-			text := "#!/bin/sh\n{ printf '%s\\n' \"$@\"; echo; } >> '" + dir + "/argv'\n/usr/bin/env >> '" + dir + "/env'\nexec '" + c.GitPath + "' \"$@\"\n"
+			text := "#!/bin/sh\n{ printf '%s\\n' \"$@\"; echo; } >> '" + dir + "/argv'\n{ echo \"VERB=$1\"; /usr/bin/env; } >> '" + dir + "/env'\nexec '" + c.GitPath + "' \"$@\"\n"
 			if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,16 @@ func TestTokenIsInNoArgumentAndNoFile(t *testing.T) {
 	if !strings.Contains(env, remote.basic()) {
 		t.Error("the control: the token is not in the environment either")
 	}
-	allowed := []string{"PATH", "HOME", "XDG_CONFIG_HOME", "LC_ALL", "TZ", "SSH_ASKPASS", "PWD", "OLDPWD", "SHLVL", "_"}
+	verb := ""
+	for line := range strings.Lines(env) {
+		if v, ok := strings.CutPrefix(line, "VERB="); ok {
+			verb = strings.TrimSpace(v)
+		}
+		if strings.Contains(line, remote.basic()) && verb != "ls-remote" && verb != "fetch" && verb != "push" {
+			t.Errorf("git %s, which has nobody to talk to, has the token", verb)
+		}
+	}
+	allowed := []string{"VERB", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "PATH", "HOME", "XDG_CONFIG_HOME", "LC_ALL", "TZ", "SSH_ASKPASS", "PWD", "OLDPWD", "SHLVL", "_"}
 	for line := range strings.Lines(env) {
 		name, _, ok := strings.Cut(line, "=")
 		if ok && !slices.Contains(allowed, name) && !strings.HasPrefix(name, "GIT_") {
