@@ -66,9 +66,10 @@ func (p processAgents) Start(ctx context.Context, _ string, _ nod.Executor, s no
 // BenchmarkAnswerToAgent: from an answer that is recorded, and so synced to the disk,
 // until the agent's process has read it from its standard input: the scripted agent,
 // a process of its own, through the adapter for Claude Code. The writing transaction,
-// whose time is the disk's, is shown beside it. Medians.
+// whose time is the disk's, is shown beside it. Medians. The answer comes when all that
+// follows from the question is done, as a person's does.
 func BenchmarkAnswerToAgent(b *testing.B) {
-	const asks = 1000 // of one script
+	const asks = 25 // of one task
 	w := newWorld(b)
 	w.tick = time.Second
 	path := filepath.Join(b.TempDir(), "stamps")
@@ -101,6 +102,15 @@ func BenchmarkAnswerToAgent(b *testing.B) {
 		b.Fatal("the agent does not ask")
 		return nod.Decision{}
 	}
+	settled := func() {
+		for {
+			select {
+			case <-w.store.Committed():
+			case <-time.After(25 * time.Millisecond):
+				return
+			}
+		}
+	}
 	var recorded []time.Time
 	var record []time.Duration
 	for b.Loop() {
@@ -110,6 +120,7 @@ func BenchmarkAnswerToAgent(b *testing.B) {
 			w.label(1+n/asks, ada)
 		}
 		d := waiting()
+		settled()
 		b.StartTimer()
 		from := time.Now()
 		if _, err := w.store.RecordAnswer(b.Context(), nod.Answer{Decision: d.ID, Answer: nod.Allow, By: nod.Actor{Kind: nod.ActorHost}}); err != nil {
@@ -117,9 +128,12 @@ func BenchmarkAnswerToAgent(b *testing.B) {
 		}
 		recorded = append(recorded, time.Now())
 		record = append(record, time.Since(from))
+		b.StopTimer()
+		<-time.After(5 * time.Millisecond) // the next look must not take a processor from the agent
+		b.StartTimer()
 	}
 	b.StopTimer()
-	waiting() // so the last answer was read, unless it ended the script
+	settled()
 	raw, err := os.ReadFile(path)
 	if err != nil || len(raw) != 8*len(recorded) {
 		b.Fatalf("%d answers were recorded, and %d bytes of stamps: %v", len(recorded), len(raw), err)
