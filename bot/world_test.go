@@ -56,6 +56,7 @@ type world struct {
 	scripts  []string // run in environments
 	change   func(*bot.Config)
 	agents   bot.Agents    // starts them in the world's place
+	closings bot.Closings  // waits in the store's place
 	phone    bot.Performer // sends pushes in the world's place
 
 	mu                 sync.Mutex
@@ -145,10 +146,14 @@ func (w *world) start() {
 		phone = w.phone
 	}
 	var agents bot.Agents = fakeAgents{w}
+	var closings bot.Closings = s
+	if w.closings != nil {
+		closings = w.closings
+	}
 	if w.agents != nil {
 		agents = w.agents
 	}
-	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, Closings: s, Usage: s, GitHub: w, Git: fakeGit{w}, Texts: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: agents, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
+	b, err := bot.New(cfg, bot.Ports{Acts: s, Sights: s, Ledger: s, Queues: s, Closings: closings, Usage: s, GitHub: w, Git: fakeGit{w}, Texts: fakeGit{w}, Environments: fakeEnvironments{w}, Agents: agents, Parse: parse, Preflight: w, Feedback: w, Refusals: s,
 		Effects: map[nod.EffectKind]bot.Performer{
 			nod.EffectStatusComment: performer{w}, nod.EffectSwapLabel: performer{w}, nod.EffectPush: performer{w},
 			nod.EffectOpenPR: performer{w}, nod.EffectNotify: phone, nod.EffectReact: performer{w}, nod.EffectReply: performer{w}, nod.EffectCheckRun: performer{w}}})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -33,14 +34,16 @@ func (c *closings) leave(id string, ch chan nod.Decision) {
 	}
 }
 
-// hand gives d, which never changes any more, to everyone who waits for it.
+// hand gives d, which never changes any more, to everyone who waits for it, and lets
+// them run before the caller goes on.
 func (c *closings) hand(d nod.Decision) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, ch := range c.of[d.ID] {
 		ch <- d // it has room: a decision is closed once, and who was given it is taken out
 	}
 	delete(c.of, d.ID)
+	c.mu.Unlock()
+	runtime.Gosched()
 }
 
 // Closed blocks until a decision is not open any more and returns it, or NotFound.
