@@ -232,12 +232,18 @@ func (w *scene) ends(r nod.Result, reason string) {
 // resume goes on with a session to its end.
 func (w *scene) resume(session string) {
 	w.t.Helper()
+	w.goOn(session, resumed)
+	w.file("resumed.txt", "ok")
+}
+
+// goOn resumes a session for a turn that ends with these words.
+func (w *scene) goOn(session, words string) {
+	w.t.Helper()
 	l := w.begin(w.box, session, yes, nil)
 	r, err := l.end()
-	if err != nil || !r.OK || r.Text != resumed || l.ID() != session {
+	if err != nil || !r.OK || r.Text != words || l.ID() != session {
 		w.t.Errorf("resumed %s as %s: %+v, %v", session, l.ID(), r, err)
 	}
-	w.file("resumed.txt", "ok")
 }
 
 const resumed = "Resumed and done."
