@@ -20,18 +20,15 @@ const (
 
 // Preset is what a preset's name stands for.
 type Preset struct {
-	Delivery Delivery
-	Actions  map[ActionName]Mode // floors on top of those of every table
-	Tools    ToolPreset          // the loosest tool rules it takes
-	// EgressAgain: a host that was allowed is asked about again when the file
-	// that named it changes.
-	EgressAgain bool
-	looseness   int
+	Delivery  Delivery
+	Actions   map[ActionName]Mode // floors on top of those of every table
+	Tools     ToolPreset          // the loosest tool rules it takes
+	looseness int
 }
 
 var presets = map[PresetName]Preset{
 	Published: {
-		Delivery: DeliverDefault, Tools: Careful, EgressAgain: true, looseness: 0,
+		Delivery: DeliverDefault, Tools: Careful, looseness: 0,
 		Actions: map[ActionName]Mode{ActionPushIntegration: Forbid},
 	},
 	Integration: {

@@ -1,10 +1,8 @@
 package codex
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 
@@ -46,19 +44,8 @@ const keepPrompt = `umask 077; cat > "$CODEX_HOME/prompt"`
 // Start is Adapter.Start. spec.Approve is never called, and is required all the same:
 // what permits everything is the caller's rule, not the lack of one.
 func (a *Exec) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec) (nod.AgentSession, error) {
-	switch {
-	case spec.Approve == nil:
-		return nil, nod.E(nod.Invalid, "an agent cannot start without an approver", nil)
-	case spec.Prompt == "":
-		return nil, nod.E(nod.Invalid, "an agent cannot start without a prompt", nil)
-	case spec.Session != "" && !agent.IsUUID(spec.Session):
-		return nil, nod.E(nod.Invalid, "the session to resume is not a session id", nil)
-	}
-	env, err := a.cfg.environment(spec)
+	env, err := a.cfg.setUp(ctx, ex, spec)
 	if err != nil {
-		return nil, err
-	}
-	if err := agent.SetUp(ctx, ex, env, prepare, a.cfg.file(), a.cfg.Limits); err != nil {
 		return nil, err
 	}
 	if err := agent.SetUp(ctx, ex, env, keepPrompt, spec.Prompt, a.cfg.Limits); err != nil {
@@ -96,27 +83,12 @@ func (c Config) execCommand(env map[string]string, session string) nod.Command {
 
 // version asks the program for its version, and refuses an old one.
 func (a *Exec) version(ctx context.Context, ex nod.Executor, env map[string]string) (v string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.StartTimeout)
-	defer cancel()
-	p, err := ex.Exec(ctx, nod.Command{Argv: append(slices.Clone(a.cfg.Argv), "--version"), Env: env})
+	said, err := agent.Output(ctx, ex, nod.Command{Argv: append(slices.Clone(a.cfg.Argv), "--version"), Env: env}, "", "the agent does not tell its version", a.cfg.Limits)
 	if err != nil {
-		return "", nod.E(nod.Unavailable, "the agent's program could not be started", err)
+		return "", err
 	}
-	defer func() {
-		kill, done := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.KillTimeout)
-		defer done()
-		if killed := p.Kill(kill); killed != nil {
-			err = nod.E(nod.Unavailable, "the agent cannot be proven to be gone", killed)
-		}
-	}()
-	_ = p.Stdin().Close() // it reads nothing
-	go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
-	said, err := io.ReadAll(io.LimitReader(p.Stdout(), 4<<10))
-	if err != nil {
-		return "", nod.E(nod.Unavailable, "the agent does not tell its version", err)
-	}
-	for l := range bytes.Lines(said) {
-		if after, ok := strings.CutPrefix(strings.TrimSpace(string(l)), "codex-cli "); ok {
+	for l := range strings.Lines(said) {
+		if after, ok := strings.CutPrefix(strings.TrimSpace(l), "codex-cli "); ok {
 			v = after
 		}
 	}

@@ -17,19 +17,8 @@ import (
 // Errors: Unsupported for a version or a setup that is not as required, NotFound
 // when the program no longer knows spec.Session, Unavailable for the rest.
 func (a *Adapter) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec) (nod.AgentSession, error) {
-	switch {
-	case spec.Approve == nil:
-		return nil, nod.E(nod.Invalid, "an agent cannot start without an approver", nil)
-	case spec.Prompt == "":
-		return nil, nod.E(nod.Invalid, "an agent cannot start without a prompt", nil)
-	case spec.Session != "" && !agent.IsUUID(spec.Session):
-		return nil, nod.E(nod.Invalid, "the session to resume is not a session id", nil)
-	}
-	env, err := a.cfg.environment(spec)
+	env, err := a.cfg.setUp(ctx, ex, spec)
 	if err != nil {
-		return nil, err
-	}
-	if err := agent.SetUp(ctx, ex, env, prepare, a.cfg.file(), a.cfg.Limits); err != nil {
 		return nil, err
 	}
 	var s *session
@@ -41,6 +30,23 @@ func (a *Adapter) Start(ctx context.Context, ex nod.Executor, spec nod.AgentSpec
 		return nil, err
 	}
 	return s, nil
+}
+
+// setUp checks spec and makes the program's home. It returns the program's variables.
+func (c Config) setUp(ctx context.Context, ex nod.Executor, spec nod.AgentSpec) (map[string]string, error) {
+	switch {
+	case spec.Approve == nil:
+		return nil, nod.E(nod.Invalid, "an agent cannot start without an approver", nil)
+	case spec.Prompt == "":
+		return nil, nod.E(nod.Invalid, "an agent cannot start without a prompt", nil)
+	case spec.Session != "" && !agent.IsUUID(spec.Session):
+		return nil, nod.E(nod.Invalid, "the session to resume is not a session id", nil)
+	}
+	env, err := c.environment(spec)
+	if err != nil {
+		return nil, err
+	}
+	return env, agent.SetUp(ctx, ex, env, prepare, c.file(), c.Limits)
 }
 
 // open does the handshake: initialize, the thread, its servers, the prompt.
