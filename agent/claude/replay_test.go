@@ -1,19 +1,15 @@
 package claude
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"nod"
+	"nod/agent/agenttest/golden"
 )
 
 // Each testdata/recordings/*.txt is one process of the real program, 2.1.332, with
@@ -21,32 +17,7 @@ import (
 // means. The session is told the same at the same place: messages, the answers to
 // prompts, and a stop where the recording has an interrupt of a turn.
 func TestRecordingsBecomeEvents(t *testing.T) {
-	files, err := filepath.Glob("testdata/recordings/*.txt")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d recordings, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			got := replay(t, strings.Split(strings.TrimSpace(string(raw)), "\n"))
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("(-want +got)\n%s", d)
-			}
-		})
-	}
+	golden.Each(t, "testdata/recordings/*.txt", 30, *update, replay)
 }
 
 // recording is one that is played to a session.
@@ -88,8 +59,9 @@ func read(t *testing.T, raw string) (l hostLine) {
 }
 
 // replay plays a recording and renders the events and the result, one a line.
-func replay(t *testing.T, lines []string) []byte {
-	var out bytes.Buffer
+func replay(t *testing.T, text string) []byte {
+	lines := strings.Split(text, "\n")
+	var out []byte
 	synctest.Test(t, func(t *testing.T) {
 		r := &recording{f: newFake(t), session: make(chan *session, 1), answers: map[string]chan nod.ApprovalAnswer{}, uuids: make(chan string, 64)}
 		var messages []string
@@ -125,7 +97,7 @@ func replay(t *testing.T, lines []string) []byte {
 		s, err := a.Start(t.Context(), r.f, nod.AgentSpec{Prompt: "Go.", Session: r.resumes, Approve: r.approve})
 		if err != nil {
 			r.session <- nil
-			out.WriteString("! " + string(nod.CodeOf(err)) + " " + nod.PublicMessage(err) + "\n")
+			out = golden.Failure(err)
 			return
 		}
 		for _, m := range messages[min(1, len(messages)):] { // all at once, so that the session does not end before the last
@@ -134,27 +106,9 @@ func replay(t *testing.T, lines []string) []byte {
 			}
 		}
 		r.session <- s.(*session)
-		var withdrawn []string // a prompt's own goroutine tells it, so its place among the events is not fixed
-		for _, e := range drain(s) {
-			line := string(e.Kind) + " " + string(e.Data) + "\n"
-			if strings.Contains(line, `"outcome":"withdrawn"`) {
-				withdrawn = append(withdrawn, line)
-				continue
-			}
-			out.WriteString(line)
-		}
-		out.WriteString(strings.Join(withdrawn, ""))
-		result, err := s.Wait()
-		if err != nil {
-			out.WriteString("! " + string(nod.CodeOf(err)) + " " + nod.PublicMessage(err) + "\n")
-		}
-		raw, err := json.Marshal(result)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.WriteString("= " + string(raw) + "\n")
+		out = golden.Session(t, drain(s), s)
 	})
-	return out.Bytes()
+	return out
 }
 
 // approve answers a prompt when and as the recording does.

@@ -1,19 +1,14 @@
 package codex
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"nod"
+	"nod/agent/agenttest/golden"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -22,37 +17,12 @@ var update = flag.Bool("update", false, "write the golden files")
 // what that means. "@wait" waits for an answer to a request of the program,
 // "@clean" for the cleaning of its commands.
 func TestLinesBecomeEvents(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.jsonl")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d recordings, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".jsonl") + ".golden"
-			got := events(t, string(raw))
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("(-want +got)\n%s", d)
-			}
-		})
-	}
+	golden.Each(t, "testdata/*.jsonl", 1, *update, events)
 }
 
 // events plays a recording and renders the events and the result, one a line.
 func events(t *testing.T, recording string) []byte {
-	var out bytes.Buffer
+	var out []byte
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		a, err := New(config(nil))
@@ -66,7 +36,7 @@ func events(t *testing.T, recording string) []byte {
 			t.Fatal(err)
 		}
 		go func() {
-			for l := range strings.SplitSeq(strings.TrimSpace(recording), "\n") {
+			for l := range strings.SplitSeq(recording, "\n") {
 				switch l {
 				case "@wait":
 					f.told(`"decision"`)
@@ -77,18 +47,7 @@ func events(t *testing.T, recording string) []byte {
 				}
 			}
 		}()
-		for _, e := range drain(s) {
-			out.WriteString(string(e.Kind) + " " + string(e.Data) + "\n")
-		}
-		r, err := s.Wait()
-		if err != nil {
-			t.Errorf("wait: %v", err)
-		}
-		raw, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.WriteString("= " + string(raw) + "\n")
+		out = golden.Session(t, drain(s), s)
 	})
-	return out.Bytes()
+	return out
 }

@@ -1,22 +1,18 @@
 package codex
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"nod"
+	"nod/agent/agenttest/golden"
 )
 
 // Each testdata/recordings/*.txt is one process of the real program, 0.171.0, with
@@ -25,32 +21,7 @@ import (
 // prompts, and a stop where the recording has an interrupt. What it asks for and
 // the recording did not is answered as by a program that is set up as required.
 func TestRecordingsBecomeEvents(t *testing.T) {
-	files, err := filepath.Glob("testdata/recordings/*.txt")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d recordings, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			got := replay(t, strings.Split(strings.TrimSpace(string(raw)), "\n"))
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("(-want +got)\n%s", d)
-			}
-		})
-	}
+	golden.Each(t, "testdata/recordings/*.txt", 20, *update, replay)
 }
 
 // recording is one that is played to a session.
@@ -80,8 +51,9 @@ type hostLine struct {
 }
 
 // replay plays a recording and renders the events and the result, one a line.
-func replay(t *testing.T, lines []string) []byte {
-	var out bytes.Buffer
+func replay(t *testing.T, text string) []byte {
+	lines := strings.Split(text, "\n")
+	var out []byte
 	synctest.Test(t, func(t *testing.T) {
 		r := &recording{f: newFake(t), recorded: map[string]bool{}, session: make(chan *session, 1), answers: map[string]chan nod.ApprovalAnswer{}, asked: map[string][]string{}}
 		r.f.silent.Store(true)
@@ -124,7 +96,7 @@ func replay(t *testing.T, lines []string) []byte {
 		s, err := a.Start(t.Context(), r.f, nod.AgentSpec{Prompt: "Go.", Session: resumes, Approve: r.approve})
 		if err != nil {
 			r.session <- nil
-			out.WriteString("! " + string(nod.CodeOf(err)) + " " + nod.PublicMessage(err) + "\n")
+			out = golden.Failure(err)
 			return
 		}
 		for _, m := range messages[min(1, len(messages)):] { // all at once, so that the session does not end before the last
@@ -133,27 +105,9 @@ func replay(t *testing.T, lines []string) []byte {
 			}
 		}
 		r.session <- s.(*session)
-		var withdrawn []string // a prompt's own goroutine tells it, so its place among the events is not fixed
-		for _, e := range drain(s) {
-			line := string(e.Kind) + " " + string(e.Data) + "\n"
-			if strings.Contains(line, `"outcome":"withdrawn"`) {
-				withdrawn = append(withdrawn, line)
-				continue
-			}
-			out.WriteString(line)
-		}
-		out.WriteString(strings.Join(withdrawn, ""))
-		result, err := s.Wait()
-		if err != nil {
-			out.WriteString("! " + string(nod.CodeOf(err)) + " " + nod.PublicMessage(err) + "\n")
-		}
-		raw, err := json.Marshal(result)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.WriteString("= " + string(raw) + "\n")
+		out = golden.Session(t, drain(s), s)
 	})
-	return out.Bytes()
+	return out
 }
 
 // approve answers a prompt when and as the recording does.
