@@ -157,7 +157,11 @@ func (b *Bot) unseat(ctx context.Context) {
 	}
 	for _, t := range tasks {
 		c, err := b.Ledger.Case(ctx, t.ID)
-		if err != nil || c.Run == nil || c.Run.State != nod.RunPaused || b.Seats.Taken(c.Run.Environment) {
+		if err != nil {
+			b.log.Error("read task", "task", t.ID, "err", err)
+			continue
+		}
+		if c.Run == nil || c.Run.State != nod.RunPaused || b.Seats.Taken(c.Run.Environment) {
 			continue
 		}
 		for _, d := range c.Open() {

@@ -40,8 +40,8 @@ const types = "feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert"
 
 // lint holds a message to conventionalcommits.org. It repairs form alone: the case and
 // spacing of a known type, git's own wording of a revert, a missing blank line after
-// the subject. What only whoever
-// made the commit can know, its type, it never makes up: then it says what is wrong.
+// the subject. What only whoever made the commit can know, its type, it never makes up:
+// then it says what is wrong.
 func lint(message string) (fixed, wrong string) {
 	subject, body := split(message)
 	if subject == "" {
