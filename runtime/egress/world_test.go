@@ -142,8 +142,16 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 			t.Error(err)
 		}
 		w.server.close()
-		if left := goroutines("egress.(*"); left != "" {
-			t.Errorf("still running after Close:\n%s", left)
+		// A peer's goroutine may still be on its way out of the call that ended it.
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			left := goroutines("egress.(*")
+			if left == "" {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("still running after Close:\n%s", left)
+				break
+			}
 		}
 	})
 	return w
