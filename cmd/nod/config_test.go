@@ -148,6 +148,9 @@ func TestSecretFileThatOthersCanReadIsRefused(t *testing.T) {
 
 func TestOneSupervisorPerStateDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
+	if locked(path) {
+		t.Error("a lock that nobody has made is held")
+	}
 	release, err := lock(path)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +158,13 @@ func TestOneSupervisorPerStateDirectory(t *testing.T) {
 	if _, err := lock(path); nod.CodeOf(err) != nod.Conflict {
 		t.Errorf("a second one: %v", err)
 	}
+	if !locked(path) {
+		t.Error("the lock is not held")
+	}
 	release()
+	if locked(path) {
+		t.Error("the lock is held after it was released")
+	}
 	again, err := lock(path)
 	if err != nil {
 		t.Fatal(err)

@@ -136,8 +136,7 @@ func (sh *shell) run(ctx context.Context, c nod.Case) (err error) {
 	if err := sh.choose(); err != nil {
 		return err
 	}
-	if unlock, err := lock(filepath.Join(sh.cfg.StateDir, "lock")); err == nil {
-		unlock()
+	if !locked(filepath.Join(sh.cfg.StateDir, "lock")) {
 		fmt.Fprintln(sh.errs, "nod: no nod serve runs: nothing reaches the phone, and only this terminal answers")
 	}
 	return sh.inside(ctx)

@@ -23,7 +23,7 @@ type Driver struct {
 	cfg        Config
 	log        *slog.Logger
 	engine     *engine
-	lock       *os.File
+	lock       *runtime.Held
 	guest      string // the file seen at nod.GuestPath
 	seccomp    string // the profile, or its path for Podman
 	supervisor string // what tells this driver's containers from others'
@@ -94,10 +94,7 @@ func (d *Driver) release() error {
 	if d.engine != nil {
 		d.engine.close()
 	}
-	if d.lock != nil {
-		return d.lock.Close()
-	}
-	return nil
+	return d.lock.Close()
 }
 
 // Name is "docker" or "podman".

@@ -28,11 +28,8 @@ func (d *Driver) openState() error {
 		return nod.E(nod.Internal, "the runtime's state directory cannot be made private", err)
 	}
 	var err error
-	if d.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nod.E(nod.Internal, "the runtime's state cannot be locked", err)
-	}
-	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return &nod.Error{Code: nod.Conflict, Msg: "another process holds the runtime's state", Hint: "one supervisor per state directory", Err: err}
+	if d.lock, err = runtime.Hold(filepath.Join(dir, "lock"), "the runtime's state"); err != nil {
+		return err
 	}
 	d.guest = filepath.Join(dir, "guest")
 	if err := replaceWithCopy(d.guest, d.cfg.Guest); err != nil {

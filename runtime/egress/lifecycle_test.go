@@ -209,7 +209,14 @@ func TestBytesOfATunnelAreCapped(t *testing.T) {
 
 func TestIdleTunnelIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Idle = 100 * time.Millisecond })
-	ends(t, w.tunnel(site))
+	conn, _, resp := w.connect(site + ":443")
+	if resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	if _, err := conn.Write(sentHello(t, w.server.client(site))); err != nil { // and then nothing, however slow this is
+		t.Fatal(err)
+	}
+	ends(t, conn)
 	closeQuietly(w.proxy)
 	if got := w.audited(); got[len(got)-1] != "closed idle api.example.com:443" {
 		t.Errorf("audit %q", got)

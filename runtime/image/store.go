@@ -12,9 +12,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 
 	"nod"
+	"nod/runtime"
 )
 
 // Config is what a store needs.
@@ -54,7 +54,7 @@ type Image struct {
 type Store struct {
 	cfg  Config
 	log  *slog.Logger
-	lock *os.File
+	lock *runtime.Held
 	mu   sync.Mutex // one unpacking at a time
 }
 
@@ -93,11 +93,8 @@ func (s *Store) open() error {
 		}
 	}
 	var err error
-	if s.lock, err = os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nod.E(nod.Internal, "the image store cannot be locked", err)
-	}
-	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nod.E(nod.Conflict, "another process holds the image store", err)
+	if s.lock, err = runtime.Hold(s.path("lock"), "the image store"); err != nil {
+		return err
 	}
 	half, err := filepath.Glob(s.path("unpack-*"))
 	if err != nil {
@@ -113,9 +110,6 @@ func (s *Store) open() error {
 
 // Close lets the store go; the images stay.
 func (s *Store) Close() error {
-	if s.lock == nil {
-		return nil
-	}
 	return s.lock.Close()
 }
 

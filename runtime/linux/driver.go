@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"nod"
 	"nod/runtime"
 	"nod/runtime/egress"
@@ -22,7 +20,7 @@ import (
 type Driver struct {
 	cfg      Config
 	log      *slog.Logger
-	lock     *os.File
+	lock     *runtime.Held
 	self     *os.File // sealed copy of the guest binary, what PID 1 executes
 	guest    string   // the file seen at nod.GuestPath
 	spawner  *spawner
@@ -78,11 +76,8 @@ func New(c Config) (*Driver, error) {
 
 func (d *Driver) open() error {
 	var err error
-	if d.lock, err = os.OpenFile(filepath.Join(d.cfg.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nod.E(nod.Internal, "the runtime's state cannot be locked", err)
-	}
-	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return &nod.Error{Code: nod.Conflict, Msg: "another process holds the runtime's state", Hint: "one supervisor per state directory", Err: err}
+	if d.lock, err = runtime.Hold(filepath.Join(d.cfg.StateDir, "lock"), "the runtime's state"); err != nil {
+		return err
 	}
 	if err := d.copyGuest(); err != nil {
 		return nod.E(nod.Internal, "the guest binary cannot be copied", err)
@@ -115,12 +110,10 @@ func (d *Driver) release() error {
 	if d.images != nil {
 		err = errors.Join(err, d.images.Close())
 	}
-	for _, f := range []*os.File{d.self, d.lock} {
-		if f != nil {
-			err = errors.Join(err, f.Close())
-		}
+	if d.self != nil {
+		err = errors.Join(err, d.self.Close())
 	}
-	return err
+	return errors.Join(err, d.lock.Close())
 }
 
 // Name is "linux".
