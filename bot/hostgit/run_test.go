@@ -222,7 +222,7 @@ func TestGitOfADeadSupervisorKeepsTheMirrorLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := f.open()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = next.Seed(ctx, f.task, "main", filepath.Join(t.TempDir(), "x"))
 	wantCode(t, err, nod.Unavailable, "another process")

@@ -272,7 +272,7 @@ func gone(t *testing.T, s Subject, file string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p, err := s.Executor.Exec(ctx, nod.Command{Env: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}, Argv: []string{"sh", "-c",
-		`s=$(sed 's/.*) //; s/ .*//' "/proc/$(cat ` + file + `)/stat" 2> /dev/null); [ -z "$s" ] || [ "$s" = Z ]`}})
+		`s=$(sed 's/.*) //; s/ .*//' "/proc/$(cat ` + file + `)/stat" 2> /dev/null); [ -z "$s" ] || [ "$s" = Z ] || [ "$s" = X ]`}})
 	if err != nil {
 		t.Fatal(err)
 	}

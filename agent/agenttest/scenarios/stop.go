@@ -195,8 +195,11 @@ func supervisorKilled(w *scene) {
 func (w *scene) sessionOnDisk() string {
 	w.t.Helper()
 	found := sessions(w.Home)
-	if len(found) != 1 {
-		w.t.Fatalf("sessions in the home: %v", found)
+	for deadline := time.Now().Add(patience); len(found) != 1; found = sessions(w.Home) { // it may write later than it works
+		if time.Now().After(deadline) {
+			w.t.Fatalf("sessions in the home: %v", found)
+		}
+		within(w.t, "a moment", tick())
 	}
 	return found[0]
 }
