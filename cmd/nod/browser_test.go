@@ -343,7 +343,7 @@ func TestBrowserDenialReachesTheAgent(t *testing.T) {
 }
 
 func TestBrowserExpiredApproval(t *testing.T) {
-	p := newNewcomer(t, "20s")
+	p := newNewcomer(t, "30s") // in which a slow browser must have begun an answer
 	late := p.another()
 	p.watch()
 	p.label()

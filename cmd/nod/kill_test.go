@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -43,7 +44,7 @@ func demoAuthor(app githubsim.App) AuthorConfig {
 }
 
 // childTime bounds everything that waits for a child.
-const childTime = time.Minute
+const childTime = 3 * time.Minute
 
 func newOutside(t *testing.T) *outside {
 	t.Helper()
@@ -62,14 +63,7 @@ func newOutside(t *testing.T) *outside {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := freePort(t)
 	o := &outside{t: t, sim: d.sim, phone: d.phone, topic: d.topic.Reveal(), issue: d.issue, seen: map[string]bool{},
 		config: filepath.Join(d.dir, "nod.hujson"), public: fmt.Sprintf("http://localhost:%d", port)}
 	app := d.sim.App()
@@ -99,6 +93,25 @@ func newOutside(t *testing.T) *outside {
 	}
 	file("nod.hujson", string(raw))
 	return o
+}
+
+// freePort is one that nobody listens on, and that the kernel gives to nobody who
+// asks for any: it stays free while nod is down.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 type testWriter struct{ t *testing.T }

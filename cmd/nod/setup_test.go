@@ -236,7 +236,7 @@ func TestSetupMakesTheApp(t *testing.T) {
 }
 
 func TestSetupForAnOrganizationThatPolls(t *testing.T) {
-	r := startSetup(t, "--org", "acme", "--no-webhook", "--push-workflows", "--wait", "200ms")
+	r := startSetup(t, "--org", "acme", "--no-webhook", "--push-workflows", "--wait", "3s") // time enough to read the form
 	action, manifest := r.form()
 	if !strings.HasPrefix(action, r.base+"/organizations/acme/settings/apps/new?state=") || !strings.Contains(manifest, `"active":false`) || !strings.Contains(manifest, `"workflows":"write"`) {
 		t.Errorf("posts to %s:\n%s", action, manifest)

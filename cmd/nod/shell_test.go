@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,17 +129,19 @@ func (o *outside) sit(args ...string) *seat {
 	return p
 }
 
-// shows waits until the screen has shown words since the last call.
+// shows waits until the screen has shown words after those of the last call.
 func (p *seat) shows(words string) {
 	p.o.t.Helper()
 	p.o.until(fmt.Sprintf("the terminal shows %q", words), func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		got := strings.Contains(shown(p.screen.String()), strings.ReplaceAll(words, " ", ""))
-		if got {
-			p.screen.Reset()
+		all, want := p.screen.Bytes(), strings.ReplaceAll(words, " ", "")
+		end := sort.Search(len(all)+1, func(n int) bool { return strings.Contains(shown(string(all[:n])), want) })
+		if end > len(all) {
+			return false
 		}
-		return got
+		p.screen.Next(end) // what came with them is for the next call
+		return true
 	})
 }
 
@@ -282,6 +285,7 @@ func TestAPersonTakesAPausedAgentsPlace(t *testing.T) {
 	o.until("what the phone allowed has run", func() bool { return written("phone.txt") })
 
 	here := o.push()
+	p.shows("there.txt") // not the last question, drawn anew
 	p.shows("Do you want")
 	p.types("\r")
 	o.until("what was allowed at the terminal has run", func() bool { return written("there.txt") })
