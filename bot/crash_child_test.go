@@ -105,7 +105,7 @@ func (k *crasher) around(name string, do func() error) error {
 
 // live works until the task is delivered and nothing is left to do.
 func (k *crasher) live() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	s, err := store.Open(ctx, store.Config{Path: filepath.Join(k.Dir, "nod.db"), Now: time.Now, Log: log})

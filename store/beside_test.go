@@ -37,7 +37,7 @@ func TestCommitOfAnotherProcessWakesWait(t *testing.T) {
 	if err != nil || len(before) != 2 {
 		t.Fatalf("%v, %v", before, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	got, closed := make(chan []nod.Event), make(chan nod.Decision)
 	go func() {

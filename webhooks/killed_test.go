@@ -69,7 +69,7 @@ func work(ctx context.Context, s *store.Store) error {
 	parse := webhooks.Parser("github.com")
 	for {
 		d, err := s.LeaseDelivery(ctx, time.Second)
-		if err != nil && nod.CodeOf(err) == nod.NotFound {
+		if code := nod.CodeOf(err); err != nil && (code == nod.NotFound || code == nod.Unavailable) { // nothing is due, or another process opens the file
 			<-time.After(5 * time.Millisecond)
 			continue
 		}

@@ -126,7 +126,7 @@ func (f *fixture) try(dir, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.home, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",

@@ -200,7 +200,7 @@ func TestStreamHasOpenCachedLiveAndKeepalive(t *testing.T) {
 	_, url := serve(t, Config{Keepalive: 30 * time.Millisecond})
 	do(t, "POST", url+"/"+topicName, "before", nil)
 	for _, path := range []string{"/json", "/sse"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		req, err := http.NewRequestWithContext(ctx, "GET", url+"/"+topicName+path+"?since=all", nil)
 		if err != nil {
 			t.Fatal(err)

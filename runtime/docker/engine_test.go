@@ -230,7 +230,7 @@ func startEngine(t testing.TB, name string) *testEngine {
 		}
 		e.cleanUp(t, dir, parent)
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if c, err := net.Dial("unix", e.socket); err == nil {
 			_ = c.Close()
 			return e

@@ -191,7 +191,7 @@ func (w *world) send(head string) (net.Conn, *bufio.Reader, *http.Response) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { closeQuietly(conn) })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		w.t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, head); err != nil {

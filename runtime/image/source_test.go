@@ -350,7 +350,7 @@ func TestAKilledUnpackingLeavesNothing(t *testing.T) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come")
 		}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const dialPatience = 3 * time.Second
+const dialPatience = 10 * time.Second
 
 var noWay = []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EADDRNOTAVAIL}
 

@@ -43,7 +43,7 @@ func Phone() Size { return phone }
 func Desk() Size { return desk }
 
 // patience is how long one step may take.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Browser is a fresh profile of a Chromium, with one tab.
 type Browser struct {
@@ -136,7 +136,7 @@ func (b *Browser) must(what string, err error) {
 	}
 }
 
-// Do runs steps, all of them within half a minute.
+// Do runs steps, all of them within two minutes.
 func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)

@@ -70,9 +70,14 @@ func (p *process) close() error {
 	if p.end != nil {
 		p.end()
 	}
-	// Chromium's children write there for a moment after it has ended.
-	for try := 0; ; try++ {
-		if err := os.RemoveAll(p.dir); err == nil || try == 50 {
+	return remove(p.dir)
+}
+
+// remove removes a profile, in which Chromium's children write for a moment after it
+// has ended.
+func remove(dir string) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if err := os.RemoveAll(dir); err == nil || time.Now().After(deadline) {
 			return err
 		}
 		<-time.After(20 * time.Millisecond)
@@ -86,7 +91,16 @@ func own(t testing.TB) context.Context {
 	if program == "" {
 		runtimetest.Missing(t, "chromium (or NOD_CHROMIUM)")
 	}
-	ctx, end, err := launch(program, t.TempDir())
+	dir, err := os.MkdirTemp("", "nod-chromium-") // t.TempDir may be removed only once
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(dir); err != nil {
+			t.Errorf("remove chromium's profile: %v", err)
+		}
+	})
+	ctx, end, err := launch(program, dir)
 	if err != nil {
 		t.Fatalf("start chromium: %v", err)
 	}
@@ -97,7 +111,7 @@ func own(t testing.TB) context.Context {
 // launch starts program with its profile in dir. end ends it in order.
 func launch(program, dir string) (ctx context.Context, end func(), err error) {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(program), chromedp.UserDataDir(dir), chromedp.DisableGPU,
+		chromedp.ExecPath(program), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(dir), chromedp.DisableGPU,
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
