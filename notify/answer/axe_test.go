@@ -91,9 +91,11 @@ func TestPagesAreAccessible(t *testing.T) {
 					judge("cancel", "", "#cancel")
 				}
 			}
+			w.store.mu.Lock()
 			for _, token := range []string{"one", "two"} {
 				w.store.taps[nod.Digest([]byte(token))] = false
 			}
+			w.store.mu.Unlock()
 			b.Open(w.url + "/tap/one")
 			b.Until("document.querySelector('h1').textContent === 'It arrived'")
 			judge("tapped", "", "main")

@@ -43,6 +43,12 @@ func (f *fakeStore) locked() func() {
 	return f.mu.Unlock
 }
 
+// sizes is how many decisions and cases there are.
+func (f *fakeStore) sizes() (decisions, cases int) {
+	defer f.locked()()
+	return len(f.decisions), len(f.cases)
+}
+
 func (f *fakeStore) Decision(_ context.Context, id string) (nod.Decision, error) {
 	defer f.locked()()
 	d, ok := f.decisions[id]

@@ -70,7 +70,9 @@ func TestR28AnswerTwiceOrSecondOrLateOrAfterARestart(t *testing.T) {
 	d := w.askBash(w.task().ID, "make deploy")
 	w.must(ada.Answer(t.Context(), d.ID, nod.Allow, ""))
 	err := bo.Answer(t.Context(), d.ID, nod.Deny, "")
-	if nod.CodeOf(err) != nod.Conflict || !strings.Contains(err.Error(), "ada") || !strings.Contains(err.Error(), time.Now().UTC().Format("2006-01-02")) {
+	first, rerr := w.Decision(t.Context(), d.ID)
+	w.must(rerr)
+	if nod.CodeOf(err) != nod.Conflict || !strings.Contains(err.Error(), "ada") || !strings.Contains(err.Error(), first.AnsweredAt.UTC().Format("2006-01-02")) {
 		t.Errorf("the second is told %v", err)
 	}
 	host := nod.Answer{Decision: d.ID, Answer: nod.Allow, By: nod.Actor{Kind: nod.ActorHost}}

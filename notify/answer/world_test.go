@@ -179,14 +179,21 @@ func (w *world) task(id, title string) nod.Task {
 	return t
 }
 
+// another adds a task with an id of its own.
+func (w *world) another() nod.Task {
+	_, cases := w.store.sizes()
+	return w.task(fmt.Sprintf("t%016x", cases+1), "Cart total ignores the coupon")
+}
+
 // ask adds an open decision and keeps its whole input as a blob.
 func (w *world) ask(d nod.Decision, input string) nod.Decision {
 	w.t.Helper()
 	if d.ID == "" {
-		d.ID = fmt.Sprintf("d%032x", len(w.store.decisions)+1)
+		decisions, _ := w.store.sizes()
+		d.ID = fmt.Sprintf("d%032x", decisions+1)
 	}
 	if d.Task == "" {
-		d.Task = w.task(fmt.Sprintf("t%016x", len(w.store.cases)+1), "Cart total ignores the coupon").ID
+		d.Task = w.another().ID
 	}
 	if d.Kind != nod.Review {
 		d.SetInput(input)
@@ -218,7 +225,7 @@ const headSHA = "77be210c5e0d4a5b8c9d0e1f2a3b4c5d6e7f8091"
 // askReview adds a prepared revision with diff and asks whether to push it.
 func (w *world) askReview(diff string, commits ...nod.Commit) nod.Decision {
 	w.t.Helper()
-	task := w.task(fmt.Sprintf("t%016x", len(w.store.cases)+1), "Cart total ignores the coupon")
+	task := w.another()
 	if len(commits) == 0 {
 		commits = []nod.Commit{
 			{SHA: "a41f09c5e0d4a5b8c9d0e1f2a3b4c5d6e7f80911", Subject: "fix(cart): apply coupon before tax", Message: "fix(cart): apply coupon before tax\n\nThe tax was computed on the full sum."},
