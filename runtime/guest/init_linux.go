@@ -15,7 +15,6 @@ import (
 const (
 	controlFD = 3 // SOCK_SEQPACKET to the driver
 	selfFD    = 4 // sealed copy of this binary
-	firstTree = 5 // detached mounts, see Bind.Tree
 )
 
 // exit is not os.Exit, which under the race detector takes a second.
@@ -96,7 +95,7 @@ func initialise() error {
 	if err := unix.CloseRange(selfFD, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return step("close descriptors", err)
 	}
-	t, payload, _, err := receivePacket(controlFD)
+	t, payload, trees, err := receivePacket(controlFD)
 	if err != nil {
 		return step("read boot", err)
 	}
@@ -107,7 +106,10 @@ func initialise() error {
 	if err := json.Unmarshal(payload, &b); err != nil {
 		return step("read boot", err)
 	}
-	if err := buildRoot(b); err != nil {
+	if err := becomeAgent(); err != nil {
+		return err
+	}
+	if err := buildRoot(b, trees); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte("nod")); err != nil {
@@ -137,4 +139,17 @@ func initialise() error {
 	}
 	argv := []string{"nod-guest", RoleServe, fmt.Sprint(abi)}
 	return step("execve", execSelf(argv))
+}
+
+// becomeAgent takes the identity that the host has meanwhile given to this user
+// namespace. Of this thread alone: the others end with the execve.
+func becomeAgent() error {
+	const id = 1000
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		if _, _, errno := unix.RawSyscall(call, id, id, id); errno != 0 {
+			return step("become the agent's user", errno)
+		}
+	}
+	// The kernel forgets it with the old identity.
+	return step("die with the host", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 }

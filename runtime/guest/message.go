@@ -16,8 +16,8 @@ type Boot struct {
 	HostTools []string `json:"host_tools"`
 }
 
-// Bind is one mount. Tree, when not zero, is the descriptor of a detached mount
-// that the host made; else Path is opened by the guest with the host user's own
+// Bind is one mount. Tree, when not zero, is the number of a descriptor that came
+// with the Boot, the first being 1: a detached mount that the host made; else Path is opened by the guest with the host user's own
 // rights and must be the file that Dev and Ino name.
 type Bind struct {
 	Tree     int    `json:"tree"`

@@ -12,6 +12,10 @@ import (
 // socket buffer bounds it as well.
 const maxPacket = 192 << 10
 
+// maxRights is how many descriptors the kernel lets one packet carry: SCM_MAX_FD of
+// its net/scm.h.
+const maxRights = 253
+
 // sendPacket sends one frame as one packet, with fds attached.
 func sendPacket(fd int, t Type, payload []byte, fds ...int) error {
 	b, err := AppendFrame(nil, t, payload)
@@ -38,7 +42,7 @@ var (
 // receivePacket reads one frame. Garbage is errGarbage and leaves the socket
 // usable: packets keep their bounds.
 func receivePacket(fd int) (Type, []byte, []int, error) {
-	buf, oob := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4*4))
+	buf, oob := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4*maxRights))
 	var n, oobn, flags int
 	var err error
 	for {

@@ -37,19 +37,20 @@ type tree struct {
 // source is opened before anything is mounted: afterwards parts of the host are
 // covered, and nothing of the environment is ever resolved on the host.
 type root struct {
-	boot  Boot
-	dir   string
-	fd    int
-	trees []tree
-	links map[string]string // target → what it points to
-	nulls []int             // detached mounts of the host's /dev/null
+	boot   Boot
+	handed []int // descriptors that came with it
+	dir    string
+	fd     int
+	trees  []tree
+	links  map[string]string // target → what it points to
+	nulls  []int             // detached mounts of the host's /dev/null
 }
 
-func buildRoot(b Boot) error {
+func buildRoot(b Boot, handed []int) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return step("make mounts private", err)
 	}
-	r := &root{boot: b, links: map[string]string{}}
+	r := &root{boot: b, handed: handed, links: map[string]string{}}
 	for _, f := range []func() error{
 		r.openBinds, r.openImage, r.openDevices, r.mountBase, r.openImageInside, r.makeDev, r.makeProc, r.makeTmp,
 		r.placeAll, r.writeEtc, r.enter,
@@ -79,8 +80,13 @@ func openTree(at int, p string, attr uint64, recursive bool) (int, error) {
 
 func (r *root) openBinds() error {
 	for _, b := range r.boot.Binds {
-		fd := b.Tree
-		if fd == 0 {
+		fd := -1
+		if b.Tree != 0 {
+			if b.Tree < 1 || b.Tree > len(r.handed) {
+				return step("open the source of "+b.Target, errors.New("its mount was not handed over"))
+			}
+			fd = r.handed[b.Tree-1]
+		} else {
 			attr := uint64(readOnlyAttr)
 			if b.Writable {
 				attr = writableAttr

@@ -24,6 +24,7 @@ type Driver struct {
 	self     *os.File // sealed copy of the guest binary, what PID 1 executes
 	guest    string   // the file seen at nod.GuestPath
 	spawner  *spawner
+	spare    spare
 	limiter  *limiter
 	images   *image.Store
 	landlock int
@@ -103,7 +104,7 @@ func (d *Driver) Close() error {
 }
 
 func (d *Driver) release() error {
-	var err error
+	err := d.dismiss()
 	if d.spawner != nil {
 		d.spawner.close()
 	}
@@ -148,6 +149,7 @@ func (d *Driver) Provision(ctx context.Context, p runtime.PreparedSpec) error {
 		}
 		return err
 	}
+	d.prepare() // a start follows
 	return nil
 }
 
@@ -215,6 +217,7 @@ func (d *Driver) Start(ctx context.Context, id string) (nod.Attestation, error) 
 		return a, err
 	}
 	e.inst = inst
+	d.prepare()
 	d.log.Info("environment started", "environment", id)
 	return a, nil
 }

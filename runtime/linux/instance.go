@@ -12,13 +12,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"nod"
 	"nod/runtime"
@@ -33,11 +29,8 @@ const (
 
 // instance is one running environment.
 type instance struct {
+	*initProcess
 	id      string
-	cmd     *exec.Cmd
-	pid     int
-	pidfd   int
-	control *control
 	env     []string      // what the image asks for
 	execs   atomic.Uint64 // how many were started; the number of the newest
 	proxy   *egress.Proxy
@@ -59,8 +52,9 @@ func (i *instance) ended() bool {
 	}
 }
 
-// launch starts PID 1, has begun note which process that is, brings it to the point
-// where it serves execs, and attests it. On any error nothing is left behind.
+// launch has a PID 1 become the environment: it has begun note which process that
+// is, brings it to the point where it serves execs, and attests it. On any error
+// nothing is left behind.
 func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, hostUID int, begun func(process) error) (*instance, nod.Attestation, error) {
 	var none nod.Attestation
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
@@ -72,33 +66,17 @@ func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, 
 	if err != nil {
 		return nil, none, err
 	}
-	binds, files, err := d.sources(p, root)
-	defer closeAll(files)
+	pid1, err := d.take()
 	if err != nil {
 		return nil, none, errors.Join(err, proxy.Close())
 	}
-	host, child, err := controlPair()
-	if err != nil {
-		return nil, none, errors.Join(nod.E(nod.Unavailable, "no control socket", err), proxy.Close())
-	}
-	logR, logW, err := os.Pipe()
-	if err != nil {
-		return nil, none, errors.Join(nod.E(nod.Unavailable, "no log pipe", err), host.close(), child.Close(), proxy.Close())
-	}
-	cmd, pidfd, err := d.spawn(hostUID, append([]*os.File{child, d.self}, files...), logW)
-	if err = errors.Join(err, child.Close(), logW.Close()); err != nil {
-		if cmd.Process != nil {
-			err = errors.Join(err, cmd.Process.Kill(), cmd.Wait())
-		}
-		return nil, none, errors.Join(startError(err), host.close(), logR.Close(), proxy.Close())
-	}
 	i := &instance{
-		id: s.ID, cmd: cmd, pid: cmd.Process.Pid, pidfd: pidfd, control: host, proxy: proxy,
+		initProcess: pid1, id: s.ID, proxy: proxy,
 		env: root.env, limiter: d.limiter, cgroup: d.cgroupName(s.ID), log: d.log, done: make(chan struct{}),
 	}
-	i.serving.Go(func() { i.relayLog(logR) })
-	go i.reap()
-	a, err := i.bring(ctx, d, p, root, binds, begun)
+	i.serving.Go(i.relayLog)
+	go i.cleanUp()
+	a, err := i.bring(ctx, d, p, root, hostUID, begun)
 	if err != nil {
 		return nil, a, errors.Join(err, i.stop(context.WithoutCancel(ctx)))
 	}
@@ -112,17 +90,25 @@ func closeAll(files []*os.File) {
 }
 
 // bring speaks the start with PID 1.
-func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, binds []guest.Bind, begun func(process) error) (nod.Attestation, error) {
+func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec, root root, hostUID int, begun func(process) error) (nod.Attestation, error) {
 	var none nod.Attestation
 	started, err := startTime(i.pid)
 	if err != nil {
 		return none, nod.E(nod.Unavailable, "the environment ended while it started", err)
 	}
+	if err := i.identify(hostUID); err != nil {
+		return none, err
+	}
+	binds, trees, err := d.sources(p, root)
+	defer closeAll(trees)
+	if err != nil {
+		return none, err
+	}
 	payload, err := json.Marshal(d.boot(p, root, binds))
 	if err != nil {
 		return none, nod.E(nod.Internal, "the boot message has no form", err)
 	}
-	if err := i.control.send(guest.FrameBoot, payload); err != nil {
+	if err := i.control.send(guest.FrameBoot, payload, trees...); err != nil {
 		return none, nod.E(nod.Unavailable, "the environment does not listen", err)
 	}
 	if err := begun(process{i.pid, started}); err != nil { // while the guest builds
@@ -167,7 +153,8 @@ func (i *instance) bring(ctx context.Context, d *Driver, p runtime.PreparedSpec,
 
 // relayLog keeps what PID 1 says on stderr, cut: it speaks only when something is
 // wrong.
-func (i *instance) relayLog(r *os.File) {
+func (i *instance) relayLog() {
+	r := i.said
 	var b bytes.Buffer
 	_, err := io.Copy(&b, io.LimitReader(r, 16<<10))
 	if err == nil {
@@ -181,15 +168,11 @@ func (i *instance) relayLog(r *os.File) {
 	}
 }
 
-// reap waits for PID 1 and cleans up. The kernel lets PID 1 be waited for only
-// when every process of its namespace has been reaped.
-func (i *instance) reap() {
+// cleanUp waits for the end of PID 1, and so of everything inside.
+func (i *instance) cleanUp() {
 	defer close(i.done)
-	var exit *exec.ExitError
-	if err := i.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		i.err = err
-	}
-	i.err = errors.Join(i.err, i.proxy.Close(), i.control.close(), unix.Close(i.pidfd))
+	<-i.gone
+	i.err = errors.Join(i.proxy.Close(), i.release())
 	i.serving.Wait()
 	i.err = errors.Join(i.err, i.limiter.remove(i.cgroup))
 	i.log.Info("environment ended", "environment", i.id)
@@ -199,8 +182,7 @@ func (i *instance) reap() {
 // have ended. It may be called again.
 func (i *instance) stop(ctx context.Context) error {
 	if !i.ended() {
-		// The process handle, unlike a number, cannot have become another's.
-		if err := i.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if err := i.kill(); err != nil {
 			return nod.E(nod.Unavailable, "the environment cannot be killed", err)
 		}
 	}

@@ -15,8 +15,6 @@ import (
 	"nod/runtime/guest"
 )
 
-const firstTree = 5 // guest: descriptors after the control socket and the binary
-
 // sources opens what the environment shows of the host. As root the mounts are
 // made here and handed over, because the environment's user may not even look up
 // their paths; otherwise the guest opens them with the same user's rights.
@@ -57,8 +55,8 @@ func (d *Driver) sources(p runtime.PreparedSpec, root root) ([]guest.Bind, []*os
 			if err != nil {
 				return nil, files, err
 			}
-			b.Tree = firstTree + len(files)
 			files = append(files, f)
+			b.Tree = len(files)
 		}
 		binds = append(binds, b)
 	}
