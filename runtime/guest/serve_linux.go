@@ -64,12 +64,12 @@ func serve() error {
 	}
 	s := &server{control: controlFD, runners: map[int]uint64{}}
 	s.spawn = func(socket int) (int, error) { return spawnRunner(null, socket) }
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD)
-	go s.reap(children)
 	if err := sendPacket(controlFD, FrameReady, ready); err != nil {
 		return step("say ready", err)
 	}
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD) // there are none before the loop
+	go s.reap(children)
 	return s.loop()
 }
 

@@ -22,12 +22,13 @@ import (
 // the process (golang/go#27505).
 type spawner struct {
 	work chan func()
+	quit chan struct{}
 	done chan struct{}
 	err  error
 }
 
 func newSpawner() *spawner {
-	s := &spawner{work: make(chan func()), done: make(chan struct{})}
+	s := &spawner{work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
 	ready := make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -40,8 +41,13 @@ func newSpawner() *spawner {
 			}
 		}
 		close(ready)
-		for f := range s.work {
-			f()
+		for {
+			select {
+			case f := <-s.work:
+				f()
+			case <-s.quit:
+				return
+			}
 		}
 	}()
 	<-ready
@@ -49,18 +55,22 @@ func newSpawner() *spawner {
 }
 
 func (s *spawner) close() {
-	close(s.work)
+	close(s.quit)
 	<-s.done
 }
 
-// start starts c on the spawner's thread.
+// start starts c on the spawner's thread, unless that has ended.
 func (s *spawner) start(c *exec.Cmd) error {
 	if s.err != nil {
 		return s.err
 	}
 	result := make(chan error)
-	s.work <- func() { result <- c.Start() }
-	return <-result
+	select {
+	case s.work <- func() { result <- c.Start() }:
+		return <-result
+	case <-s.done:
+		return os.ErrClosed
+	}
 }
 
 const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
