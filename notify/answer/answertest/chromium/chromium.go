@@ -5,6 +5,7 @@ package chromium
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/fetch"
@@ -167,7 +169,7 @@ func (b *Browser) Text(css string) string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS(css)))
+	text, err := again(ctx, chromedp.Text(chromedp.CSS(css)))
 	b.must("read "+css, err)
 	return text
 }
@@ -177,9 +179,26 @@ func Eval[T any](b *Browser, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	v, err := again(ctx, chromedp.Evaluate[T](expression))
 	b.must("evaluate", err)
 	return v
+}
+
+// again reads from a page until it holds still: one that goes on to another, or loads
+// itself anew, breaks off what is read from it at that moment.
+func again[T any](ctx context.Context, read chromedp.Action[T]) (T, error) {
+	for {
+		v, err := chromedp.Run(ctx, read)
+		var gone *cdproto.Error
+		if !errors.As(err, &gone) || gone.Code != -32000 { // a server error of JSON-RPC
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // Until waits until a JavaScript expression is true in the page.
