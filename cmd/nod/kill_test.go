@@ -49,7 +49,7 @@ const childTime = 3 * time.Minute
 func newOutside(t *testing.T) *outside {
 	t.Helper()
 	needEnvironments(t)
-	d := &demo{dir: t.TempDir()}
+	d := &demo{dir: dirOfKilled(t)}
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -93,6 +93,31 @@ func newOutside(t *testing.T) *outside {
 	}
 	file("nod.hujson", string(raw))
 	return o
+}
+
+// dirOfKilled is a directory like t.TempDir, in which what a killed nod had started may
+// write for a moment while it is removed.
+func dirOfKilled(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nod-outside-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(childTime); ; <-tick.C {
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return dir
 }
 
 // freePort is one that nobody listens on, and that the kernel gives to nobody who
