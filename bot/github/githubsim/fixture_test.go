@@ -88,7 +88,7 @@ func (w *world) asUser(login string) *gh.Client {
 func (w *world) withToken(token string) *gh.Client {
 	w.Helper()
 	transport := openapitest.Watch(w, &http.Transport{DisableKeepAlives: true}, w.base)
-	c := gh.NewClient(&http.Client{Timeout: 30 * time.Second, Transport: transport}).WithAuthToken(token)
+	c := gh.NewClient(&http.Client{Timeout: 2 * time.Minute, Transport: transport}).WithAuthToken(token)
 	var err error
 	c.BaseURL, err = c.BaseURL.Parse(w.base + "/")
 	w.ok(err)
@@ -215,7 +215,7 @@ func (w *world) hookTarget() *hookTarget {
 // flush waits for the webhooks so far and returns them.
 func (w *world) flush(h *hookTarget) []received {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
 	defer cancel()
 	w.ok(w.sim.Flush(ctx))
 	var out []received
