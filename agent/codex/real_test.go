@@ -76,13 +76,13 @@ func (r real) play(t *testing.T, a *codex.Adapter, spec nod.AgentSpec) ([]nod.Ev
 	if spec.Prompt == "" {
 		spec.Prompt = "Please do it."
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s, err := a.Start(ctx, agenttest.Host{Dir: r.dir}, spec)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	stop := context.AfterFunc(ctx, func() { t.Errorf("stop after a minute: %v", s.Stop(ctx)) })
+	stop := context.AfterFunc(ctx, func() { t.Errorf("stop after five minutes: %v", s.Stop(ctx)) })
 	defer stop()
 	var events []nod.Event
 	for e := range s.Events() {

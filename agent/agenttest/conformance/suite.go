@@ -25,7 +25,7 @@ import (
 
 // patience bounds every wait of the suite. A conforming adapter needs a second or
 // two for the slowest case.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Subject is one fresh adapter with a fresh place to run in.
 type Subject struct {

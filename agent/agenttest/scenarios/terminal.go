@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -103,13 +104,17 @@ func (p *terminal) types(keys string) {
 	}
 }
 
+// control is what moves the cursor and colours, and the spaces, for which many programs
+// move the cursor instead.
+var control = regexp.MustCompile(`\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07]*\x07|[\r ]`)
+
 // shows waits until the screen holds words.
 func (p *terminal) shows(words string) {
 	p.w.t.Helper()
 	p.w.until(fmt.Sprintf("the terminal to show %q", words), func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return strings.Contains(p.screen.String(), words)
+		return strings.Contains(control.ReplaceAllString(p.screen.String(), ""), strings.ReplaceAll(words, " ", ""))
 	})
 }
 
@@ -181,7 +186,7 @@ func terminalThere(w *scene) {
 	approve, asked := pending()
 	p := w.sit(approve)
 	within(w.t, "the prompt", asked)
-	p.shows("No")
+	p.shows("Do you want") // its prompt, which takes keys then
 	p.types("\r")
 	p.settles(nod.SettledWithdrawn)
 	w.turns(2)
@@ -193,7 +198,7 @@ func terminalRefused(w *scene) {
 	approve, asked := pending()
 	p := w.sit(approve)
 	within(w.t, "the prompt", asked)
-	p.shows("No")
+	p.shows("Do you want") // its prompt, which takes keys then
 	p.types("\x1b")
 	p.settles(nod.SettledWithdrawn)
 	w.file("refused.txt", "")
@@ -205,7 +210,7 @@ func terminalLost(w *scene) {
 	approve, asked := pending()
 	p := w.sit(approve)
 	within(w.t, "the prompt", asked)
-	p.shows("No")
+	p.shows("Do you want") // its prompt, which takes keys then
 	w.killAll(nod.GuestPath + "\x00hooks")
 	p.settles(nod.SettledWithdrawn)
 	if _, err := p.channel.Wait(); err == nil {
