@@ -58,7 +58,7 @@ func step(name string, err error) error {
 }
 
 // initMain builds the environment, hands the listener out, waits for the host's
-// go, gives up every right and becomes the server.
+// go, gives up every right, says what it sees then and becomes the server.
 func initMain() int {
 	// Capabilities, landlock and the seccomp filter belong to a thread until the
 	// execve at the end makes this one the only one.
@@ -141,8 +141,18 @@ func initialise() error {
 	if err := installFilter(); err != nil {
 		return step("seccomp", err)
 	}
-	argv := []string{"nod-guest", RoleServe, fmt.Sprint(abi)}
-	return step("execve", execSelf(argv))
+	// What this thread sees holds for the program that it becomes and for everything
+	// that one starts: with no_new_privs an execve gives nothing back. So the host need
+	// not wait for that program to come up.
+	saw := sight(nil)
+	ready, err := json.Marshal(Ready{Landlock: abi, Saw: &saw})
+	if err != nil {
+		return step("say ready", err)
+	}
+	if err := sendPacket(controlFD, FrameReady, ready); err != nil {
+		return step("say ready", err)
+	}
+	return step("execve", execSelf([]string{"nod-guest", RoleServe}))
 }
 
 // becomeAgent takes the identity that the host has meanwhile given to this user

@@ -35,7 +35,7 @@ func probeMain() int {
 	return 0
 }
 
-// sight looks at this process's own isolation and at the identity of paths. Every
+// sight looks at this thread's own isolation and at the identity of paths. Every
 // fact is tried, none is taken from what was asked for. What cannot be told is
 // reported as missing.
 func sight(paths []string) Sighting {
@@ -55,13 +55,13 @@ func sight(paths []string) Sighting {
 		asked <- answer{refused, err}
 	}()
 	a.UID, a.GID = os.Getuid(), os.Getgid()
-	if status, err := os.ReadFile("/proc/self/status"); err != nil {
+	if status, err := os.ReadFile("/proc/thread-self/status"); err != nil {
 		note("status", err)
 	} else {
 		readStatus(status, &s)
 	}
 	for _, kind := range NamespaceKinds {
-		link, err := os.Readlink("/proc/self/ns/" + kind)
+		link, err := os.Readlink("/proc/thread-self/ns/" + kind)
 		if err != nil {
 			note("namespace", err)
 		}
@@ -123,7 +123,7 @@ func sight(paths []string) Sighting {
 	return s
 }
 
-// readStatus takes what the kernel says of this very process.
+// readStatus takes what the kernel says of this very thread.
 func readStatus(status []byte, s *Sighting) {
 	var union uint64
 	sets := 0

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -52,23 +51,10 @@ func serve() error {
 			return step("let go of the host's files", err)
 		}
 	}
-	abi, err := strconv.Atoi(os.Args[2])
-	if err != nil {
-		return step("read the landlock version", err)
-	}
-	// What holds for this process, the parent of every runner, holds for them.
-	saw := sight(nil)
-	ready, err := json.Marshal(Ready{Landlock: abi, Saw: &saw})
-	if err != nil {
-		return err
-	}
 	s := &server{control: controlFD, runners: map[int]uint64{}}
 	s.spawn = func(socket int) (int, error) { return spawnRunner(null, socket) }
-	if err := sendPacket(controlFD, FrameReady, ready); err != nil {
-		return step("say ready", err)
-	}
 	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD) // there are none before the loop
+	signal.Notify(children, unix.SIGCHLD)
 	go s.reap(children)
 	return s.loop()
 }
