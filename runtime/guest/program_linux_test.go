@@ -129,7 +129,8 @@ func (r *runnerProgram) command(t *testing.T, script string) {
 	}
 }
 
-// rest reads to the end: what came on both streams, and the exit.
+// rest reads to the end, hanging up after the exit as a host does: what came on both
+// streams, and the exit.
 func (r *runnerProgram) rest(t *testing.T) (out, errs string, exit *Exit) {
 	t.Helper()
 	for {
@@ -147,11 +148,18 @@ func (r *runnerProgram) rest(t *testing.T) (out, errs string, exit *Exit) {
 			errs += string(payload)
 		case FrameExit:
 			exit = &Exit{}
-			if err := json.Unmarshal(payload, exit); err != nil {
+			if err := errors.Join(json.Unmarshal(payload, exit), ignoreClosed(r.in.Close())); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // until reads stdout until it holds mark.
@@ -276,6 +284,25 @@ func TestTheGuestProgramTakesNothingBeforeACommand(t *testing.T) {
 	typ, answer, err := ReadFrame(r.out)
 	if err != nil || typ != FrameStarted || !bytes.Contains(answer, []byte(`"not_found"`)) {
 		t.Errorf("a program that is not there: %d %s %v", typ, answer, err)
+	}
+}
+
+// TestTheGuestProgramEndsAfterTheHost has a host that is slow to read: an engine
+// between them may drop what a process that has ended still had to say.
+func TestTheGuestProgramEndsAfterTheHost(t *testing.T) {
+	r := startRunner(t)
+	r.command(t, "echo done")
+	for typ := Type(0); typ != FrameExit; {
+		var err error
+		if typ, _, err = ReadFrame(r.out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid)); err != nil || strings.Contains(string(stat), ") Z ") {
+		t.Errorf("it has ended before the host has hung up: %s %v", stat, err)
+	}
+	if err := errors.Join(r.in.Close(), r.cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 

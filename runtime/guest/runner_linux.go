@@ -24,6 +24,8 @@ const (
 	// drain is how long output may still come once every process has ended: a
 	// descriptor may have been given to a process of another exec.
 	drain = 500 * time.Millisecond
+	// hangUpPatience is how long a runner whose exec is over waits for the host to go.
+	hangUpPatience = 10 * time.Second
 )
 
 // runner holds one exec. It is the subreaper of all its descendants: whatever
@@ -57,7 +59,21 @@ func runnerMain() int {
 	return 0
 }
 
-func runRunner(in io.Reader, w io.Writer) error {
+// runRunner holds one exec and ends once the host has hung up, having read all: an
+// engine between them may lose the last frames of a process that ends with them, as
+// Podman 4.3 does under load.
+func runRunner(in *os.File, w io.Writer) error {
+	if err := hold(in, w); err != nil {
+		return err
+	}
+	if err := in.SetReadDeadline(time.Now().Add(hangUpPatience)); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+func hold(in io.Reader, w io.Writer) error {
 	for _, p := range [][2]uintptr{{unix.PR_SET_CHILD_SUBREAPER, 1}, {unix.PR_SET_DUMPABLE, 0}} {
 		if err := unix.Prctl(int(p[0]), p[1], 0, 0, 0); err != nil {
 			return err
