@@ -207,4 +207,6 @@ type ApprovalAnswer struct {
 
 // Approver judges permission prompts. It is called from one goroutine per
 // prompt and must return when ctx ends; whatever it returns then counts as a denial.
+// ctx also ends, soon after it has returned, when the agent has heard the answer or
+// never will: what need not come before that can wait for it.
 type Approver func(ctx context.Context, r ApprovalRequest) ApprovalAnswer

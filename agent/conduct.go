@@ -101,7 +101,7 @@ func (l *Live) settle(interrupt []byte) {
 	defer limit.Stop()
 	if interrupt != nil {
 		select {
-		case l.out <- interrupt:
+		case l.out <- queued{line: interrupt}:
 		case <-l.unwritable:
 			return
 		case <-l.hurry:
@@ -212,6 +212,7 @@ func (l *Live) conclude(why ending, exit *nod.ExitStatus, exited <-chan struct{}
 		l.Emit(nod.EventAgentError, nod.AgentError{Text: said})
 	}
 	l.abandon()
+	l.release()
 	l.emitMu.Lock()
 	l.silent = true
 	close(l.events)

@@ -62,7 +62,7 @@ type Live struct {
 
 	events     chan nod.Event
 	gone       chan struct{} // closed when events no longer wait for a reader
-	out        chan []byte
+	out        chan queued
 	shut       chan struct{} // closed to end the program's input
 	unwritable chan struct{} // closed when the writer has ended
 	eof        chan struct{} // closed when the program's output ended
@@ -78,7 +78,8 @@ type Live struct {
 	work    sync.WaitGroup
 	once    struct{ shut, stop, hurry, gone sync.Once }
 	emitMu  sync.Mutex
-	silent  bool // Events is closed; under emitMu
+	held    []happened // not yet in events; under emitMu
+	silent  bool       // Events is closed; under emitMu
 	started time.Time
 
 	mu       sync.Mutex
@@ -92,7 +93,7 @@ type Live struct {
 // name is the adapter's. approve may be nil only when nothing is ever asked.
 func NewLive(name string, limits Limits, log *slog.Logger, approve nod.Approver, proc nod.Process, d Dialect) *Live {
 	l := &Live{name: name, limits: limits, log: log, approve: approve, dialect: d, proc: proc, started: now(),
-		events: make(chan nod.Event, eventsAhead), out: make(chan []byte, linesAhead), wake: make(chan struct{}, 1),
+		events: make(chan nod.Event, eventsAhead), out: make(chan queued, linesAhead), wake: make(chan struct{}, 1),
 		state: State{Turn: now(), Unanswered: map[string]bool{}}, prompts: map[string]*prompt{}, tail: tail{max: stderrTail}}
 	for _, c := range []*chan struct{}{&l.gone, &l.shut, &l.unwritable, &l.eof, &l.stopping, &l.hurry, &l.done} {
 		*c = make(chan struct{})
@@ -191,7 +192,7 @@ func (l *Live) Say(ctx context.Context, key string, raw []byte) error {
 	l.look()
 	var err error
 	select {
-	case l.out <- raw:
+	case l.out <- queued{line: raw}:
 		return nil
 	case <-l.unwritable:
 		err = nod.E(nod.Unavailable, "the agent no longer reads", nil)
@@ -200,41 +201,6 @@ func (l *Live) Say(ctx context.Context, key string, raw []byte) error {
 	}
 	l.Change(func(s *State) { delete(s.Unanswered, key) })
 	return err
-}
-
-// Send queues a line. When the program's input is gone there is nobody to tell:
-// it has taken the loss as a refusal.
-func (l *Live) Send(raw []byte) {
-	select {
-	case l.out <- raw:
-	case <-l.unwritable:
-	}
-}
-
-// write is the only writer of the program's input. It ends it when shut is closed
-// and everything queued is written.
-func (l *Live) write() {
-	defer close(l.unwritable)
-	in := l.proc.Stdin()
-	defer func() { _ = in.Close() }() // the process is gone or told to go; nothing depends on it
-	for {
-		select {
-		case raw := <-l.out:
-			if _, err := in.Write(raw); err != nil {
-				return
-			}
-			continue
-		default:
-		}
-		select {
-		case raw := <-l.out:
-			if _, err := in.Write(raw); err != nil {
-				return
-			}
-		case <-l.shut:
-			return
-		}
-	}
 }
 
 // read handles the program's lines until its output ends.
@@ -262,23 +228,47 @@ func (l *Live) read() {
 	}
 }
 
-// Emit hands an event to the reader of Events and waits for it.
+// happened is an event that nobody was told of yet.
+type happened struct {
+	at   time.Time
+	kind nod.EventKind
+	data any
+}
+
+// Emit hands an event to the reader of Events, behind those that are held, and waits
+// for it.
 func (l *Live) Emit(kind nod.EventKind, data any) {
-	e := nod.NewEvent("", nod.Transcript, kind, nod.Actor{Kind: nod.ActorAgent}, data)
-	e.At = now()
+	l.hold(kind, data)
+	l.release()
+}
+
+// hold puts an event before all later ones without waking anybody; release hands it on.
+func (l *Live) hold(kind nod.EventKind, data any) {
+	at := now()
 	l.emitMu.Lock()
 	defer l.emitMu.Unlock()
-	if l.silent {
-		return
-	}
-	select {
-	case l.events <- e:
-	case <-l.gone:
+	l.held = append(l.held, happened{at, kind, data})
+}
+
+func (l *Live) release() {
+	l.emitMu.Lock()
+	defer l.emitMu.Unlock()
+	for _, h := range l.held {
+		if l.silent {
+			break
+		}
+		e := nod.NewEvent("", nod.Transcript, h.kind, nod.Actor{Kind: nod.ActorAgent}, h.data)
+		e.At = h.at
 		select {
 		case l.events <- e:
-		default:
+		case <-l.gone:
+			select {
+			case l.events <- e:
+			default:
+			}
 		}
 	}
+	l.held = nil
 }
 
 // Fail ends the session without more words to the program.

@@ -28,14 +28,19 @@ const (
 
 // Ask hands a permission request to the approver in a goroutine of its own, or
 // denies it at once. answer is called with what came of it, unless the request was
-// withdrawn or voided meanwhile: a late answer is no answer. group is the part of
-// the session that asks, for Void.
+// withdrawn or voided meanwhile: a late answer is no answer. What answer sends is in
+// the program's input, as a rule, before the approver's context ends. group is the
+// part of the session that asks, for Void.
 func (l *Live) Ask(r nod.ApprovalRequest, group string, answer func(nod.ApprovalAnswer)) {
+	digest := nod.Digest(r.Input)
+	settled := func(outcome, why string) nod.ApprovalSettled {
+		return nod.ApprovalSettled{ID: r.ID, CallID: r.CallID, Kind: r.Kind, Tool: r.Tool, InputDigest: digest, Outcome: outcome, Reason: why}
+	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	p := &prompt{cancel: cancel, group: group}
 	if why := l.admit(r.ID, p); why != "" {
 		cancel()
-		l.settled(r, nod.SettledDenied, why)
+		l.Emit(nod.EventApproval, settled(nod.SettledDenied, why))
 		answer(nod.ApprovalAnswer{Reason: why})
 		return
 	}
@@ -43,18 +48,23 @@ func (l *Live) Ask(r nod.ApprovalRequest, group string, answer func(nod.Approval
 		defer cancel()
 		a := l.approve(ctx, r)
 		if !l.take(r.ID, p) {
-			l.settled(r, nod.SettledWithdrawn, "")
+			l.Emit(nod.EventApproval, settled(nod.SettledWithdrawn, ""))
 			return
 		}
 		if ctx.Err() != nil {
 			a = nod.ApprovalAnswer{Reason: refusedLate}
 		}
-		if a.Allow {
-			l.settled(r, nod.SettledAllowed, "")
-		} else {
-			l.settled(r, nod.SettledDenied, a.Reason)
+		outcome, why := nod.SettledAllowed, ""
+		if !a.Allow {
+			outcome, why = nod.SettledDenied, a.Reason
 		}
+		// Its event stands before whatever the program says then, but the program hears
+		// before anybody is woken.
+		l.hold(nod.EventApproval, settled(outcome, why))
 		answer(a)
+		l.heard()
+		cancel()
+		l.release()
 	})
 }
 
@@ -117,10 +127,4 @@ func (l *Live) Void(of func(group string) bool) []string {
 		ids = append(ids, id)
 	}
 	return ids
-}
-
-// settled tells what came of a request, before the program hears it.
-func (l *Live) settled(r nod.ApprovalRequest, outcome, why string) {
-	l.Emit(nod.EventApproval, nod.ApprovalSettled{ID: r.ID, CallID: r.CallID, Kind: r.Kind, Tool: r.Tool,
-		InputDigest: nod.Digest(r.Input), Outcome: outcome, Reason: why})
 }

@@ -80,22 +80,23 @@ func (b *Bot) failure(cause nod.Cause, run, subject, why string) func(nod.Task) 
 	}
 }
 
-// await returns the decision once it is not open any more. It keeps the
-// deadline itself, so that a lost timer elsewhere cannot leave it open.
-func (b *Bot) await(ctx context.Context, id string, deadline time.Time) (nod.Decision, error) {
+// await returns the decision once it is not open any more; who hears of it first is
+// then told, see Closings. It keeps the deadline itself, so that a lost timer elsewhere
+// cannot leave it open.
+func (b *Bot) await(ctx context.Context, id string, deadline time.Time) (d nod.Decision, told func(), err error) {
 	if deadline.IsZero() {
 		return b.Closings.Closed(ctx, id)
 	}
 	for bound := deadline.Sub(b.cfg.Now()); ; bound = b.cfg.Tick {
 		wait, cancel := context.WithTimeout(ctx, bound)
-		d, err := b.Closings.Closed(wait, id)
+		d, told, err := b.Closings.Closed(wait, id)
 		late := wait.Err() != nil
 		cancel()
 		if err == nil || ctx.Err() != nil || !late {
-			return d, err
+			return d, told, err
 		}
 		if _, err := b.Queues.ExpireDecisions(ctx); err != nil {
-			return nod.Decision{}, err
+			return nod.Decision{}, told, err
 		}
 	}
 }
@@ -121,6 +122,17 @@ func (b *Bot) dismiss(task, id string) {
 	if err != nil {
 		b.log.Error("dismiss decision", "task", task, "decision", id, "err", err)
 	}
+}
+
+// goOnAfter goes on with a task once the agent has heard what it waits for, which ends
+// ctx, its prompt's: nothing takes a processor from the agent before.
+func (b *Bot) goOnAfter(ctx context.Context, task string, told func()) {
+	b.wg.Add(1)
+	context.AfterFunc(ctx, func() {
+		defer b.wg.Done()
+		told()
+		b.goOn(task)
+	})
 }
 
 // goOn takes a task out of its wait once no blocking decision is open any more.

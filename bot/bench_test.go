@@ -69,10 +69,10 @@ type handedOver struct {
 	at chan time.Time
 }
 
-func (h handedOver) Closed(ctx context.Context, id string) (nod.Decision, error) {
-	d, err := h.w.store.Closed(ctx, id)
+func (h handedOver) Closed(ctx context.Context, id string) (nod.Decision, func(), error) {
+	d, told, err := h.w.store.Closed(ctx, id)
 	h.at <- time.Now()
-	return d, err
+	return d, told, err
 }
 
 // BenchmarkAnswerToAgent: from an answer that is durable, so after the disk's sync,

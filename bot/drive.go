@@ -293,12 +293,11 @@ func (b *Bot) askTool(ctx context.Context, task, run string, r nod.ApprovalReque
 		b.log.Warn("ask about a tool", "task", task, "run", run, "err", err)
 		return denied("nod could not ask anybody: " + nod.PublicMessage(err))
 	}
-	d, err := b.await(ctx, id, deadline)
+	d, told, err := b.await(ctx, id, deadline)
 	if err != nil {
 		b.dismiss(task, id)
 	} else {
-		// The agent does not wait until the task's own state is written.
-		b.wg.Go(func() { b.goOn(task) })
+		b.goOnAfter(ctx, task, told)
 	}
 	switch {
 	case err != nil:

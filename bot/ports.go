@@ -43,7 +43,8 @@ type Queues interface {
 // Closings are waits for people.
 type Closings interface {
 	// Closed blocks until a decision is not open any more and returns it, or NotFound.
-	Closed(ctx context.Context, decision string) (nod.Decision, error)
+	// Nobody else is woken by its end before told is called, or only after a while.
+	Closed(ctx context.Context, decision string) (d nod.Decision, told func(), err error)
 }
 
 // Usage sums what agents have used of their models.

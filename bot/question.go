@@ -31,12 +31,17 @@ func (b *Bot) askQuestions(ctx context.Context, task, run string, r nod.Approval
 			b.log.Warn("ask a question of the agent", "task", task, "run", run, "err", err)
 			return denied("nod could not ask anybody: " + nod.PublicMessage(err))
 		}
-		got, err := b.await(ctx, id, d.Deadline)
+		got, told, err := b.await(ctx, id, d.Deadline)
 		if err != nil {
 			b.dismiss(task, id)
 			return denied("nobody answered before the request ended")
 		}
-		b.goOn(task)
+		if answered := got.State == nod.DecisionAnswered; answered && i+1 < len(r.Questions) {
+			told()
+			b.goOn(task)
+		} else {
+			b.goOnAfter(ctx, task, told)
+		}
 		if got.State != nod.DecisionAnswered {
 			return denied("nobody answered; decide yourself, or end your turn with the question")
 		}

@@ -11,7 +11,7 @@ func TestAQuestionOfTheAgentIsAnsweredByAPerson(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		told := make(chan nod.ApprovalAnswer, 1)
 		w.agent = func(a *fakeSession) nod.Result {
-			told <- a.spec.Approve(a.ctx, nod.ApprovalRequest{ID: "1", Kind: nod.RequestQuestion, Tool: "AskUserQuestion", Questions: []nod.AgentQuestion{
+			told <- a.approve(nod.ApprovalRequest{ID: "1", Kind: nod.RequestQuestion, Tool: "AskUserQuestion", Questions: []nod.AgentQuestion{
 				{ID: "colour", Text: "Which\ncolour?", Options: []nod.AgentOption{{Label: "Red", Description: "warm"}, {Label: "Blue"}, {Label: "Red"}}},
 				{ID: "features", Text: "Which features?", Several: true, Options: []nod.AgentOption{{Label: "Search"}, {Label: "Export"}}}}})
 			return nod.Result{OK: true}
@@ -41,7 +41,7 @@ func TestNobodyIsAskedForASecretOrForTooMuch(t *testing.T) {
 		told := make(chan nod.ApprovalAnswer, 3)
 		w.agent = func(a *fakeSession) nod.Result {
 			for _, qs := range [][]nod.AgentQuestion{nil, {{ID: "k", Text: "Your password?", Secret: true}}, make([]nod.AgentQuestion, 9)} {
-				told <- a.spec.Approve(a.ctx, nod.ApprovalRequest{ID: "1", Kind: nod.RequestQuestion, Tool: "AskUserQuestion", Questions: qs})
+				told <- a.approve(nod.ApprovalRequest{ID: "1", Kind: nod.RequestQuestion, Tool: "AskUserQuestion", Questions: qs})
 			}
 			return nod.Result{OK: true}
 		}
@@ -62,7 +62,7 @@ func TestAPlanIsApprovedWithItsText(t *testing.T) {
 	life(t, func(t *testing.T, w *world) {
 		told := make(chan nod.ApprovalAnswer, 1)
 		w.agent = func(a *fakeSession) nod.Result {
-			told <- a.spec.Approve(a.ctx, nod.ApprovalRequest{ID: "1", Kind: nod.RequestPlan, Tool: "ExitPlanMode", Input: []byte("{}"), Plan: "1. Read\n2. Fix"})
+			told <- a.approve(nod.ApprovalRequest{ID: "1", Kind: nod.RequestPlan, Tool: "ExitPlanMode", Input: []byte("{}"), Plan: "1. Read\n2. Fix"})
 			return nod.Result{OK: true}
 		}
 		w.issue(1, ada)

@@ -674,7 +674,13 @@ func (a *fakeSession) emit(kind nod.EventKind, data any) {
 
 // asks requests leave for a tool call.
 func (a *fakeSession) asks(tool, input string) nod.ApprovalAnswer {
-	return a.spec.Approve(a.ctx, nod.ApprovalRequest{ID: "1", Tool: tool, Input: json.RawMessage(input)})
+	return a.approve(nod.ApprovalRequest{ID: "1", Tool: tool, Input: json.RawMessage(input)})
+}
+
+func (a *fakeSession) approve(r nod.ApprovalRequest) nod.ApprovalAnswer {
+	ctx, heard := context.WithCancel(a.ctx)
+	defer heard()
+	return a.spec.Approve(ctx, r)
 }
 
 func (a *fakeSession) ID() string                             { return "s-1" }

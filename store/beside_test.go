@@ -48,7 +48,7 @@ func TestCommitOfAnotherProcessWakesWait(t *testing.T) {
 		got <- events
 	}()
 	go func() {
-		d, err := serving.Closed(ctx, "d1")
+		d, _, err := serving.Closed(ctx, "d1")
 		if err != nil {
 			t.Error(err)
 		}

@@ -16,6 +16,8 @@ type txn struct {
 	s     *Store
 	now   time.Time
 	after []func() // run once committed
+
+	handed []nod.Decision // were closed, and are handed over before the commit is told of
 }
 
 // write runs fn in a transaction that holds the write lock from its first
@@ -38,6 +40,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	for _, done := range t.after {
 		done()
 	}
+	s.closings.hand(t.handed)
 	s.commits.send()
 	return nil
 }

@@ -19,12 +19,13 @@ func closings(t *testing.T, open Open) {
 		got := make(chan closed, 2)
 		for range 2 {
 			go func() {
-				d, err := f.Closed(f.ctx, id)
+				d, told, err := f.Closed(f.ctx, id)
+				told()
 				got <- closed{d, err}
 			}()
 		}
 		close()
-		late, err := f.Closed(f.ctx, id)
+		late, _, err := f.Closed(f.ctx, id)
 		return []closed{<-got, <-got, {late, err}}
 	}
 	t.Run("WhoWaitsIsGivenTheAnswer", func(t *testing.T) {
@@ -83,14 +84,14 @@ func closings(t *testing.T, open Open) {
 		ctx, cancel := context.WithCancel(f.ctx)
 		id, ended := f.opened().ID, make(chan error)
 		go func() {
-			_, err := f.Closed(ctx, id)
+			_, _, err := f.Closed(ctx, id)
 			ended <- err
 		}()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %v", err)
 		}
-		_, err := f.Closed(f.ctx, "d-nobody-asked")
+		_, _, err := f.Closed(f.ctx, "d-nobody-asked")
 		wants(t, "no such decision", err, nod.NotFound)
 	})
 }

@@ -31,7 +31,7 @@ type Store interface {
 
 	Decision(ctx context.Context, id string) (nod.Decision, error)
 	OpenDecisions(ctx context.Context) ([]nod.Decision, error)
-	Closed(ctx context.Context, id string) (nod.Decision, error)
+	Closed(ctx context.Context, id string) (d nod.Decision, told func(), err error)
 	ExpireDecisions(ctx context.Context) ([]nod.Decision, error)
 	RecordAnswer(ctx context.Context, a nod.Answer) (nod.Decision, error)
 	See(ctx context.Context, decision, passkey string) error
