@@ -36,7 +36,7 @@ func (b *Bot) askQuestions(ctx context.Context, task, run string, r nod.Approval
 			b.dismiss(task, id)
 			return denied("nobody answered before the request ended")
 		}
-		if answered := got.State == nod.DecisionAnswered; answered && i+1 < len(r.Questions) {
+		if got.State == nod.DecisionAnswered && i+1 < len(r.Questions) {
 			told()
 			b.goOn(task)
 		} else {

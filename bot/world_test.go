@@ -188,6 +188,7 @@ func life(t *testing.T, f func(t *testing.T, w *world)) {
 		w := newWorld(t)
 		w.start()
 		defer w.halt()
+		synctest.Wait() // what a start looks for is not there yet
 		f(t, w)
 	})
 }

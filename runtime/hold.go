@@ -25,15 +25,16 @@ func Hold(path, what string) (*Held, error) {
 		return nil, nod.E(nod.Internal, "the lock file of "+what+" cannot be opened", err)
 	}
 	for end := time.Now().Add(holdPatience); ; time.Sleep(5 * time.Millisecond) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
 			return &Held{f}, nil
-		}
-		if time.Now().After(end) {
-			break
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errors.Join(nod.E(nod.Internal, "the lock file of "+what+" cannot be locked", err), f.Close())
+		case time.Now().After(end):
+			return nil, errors.Join(&nod.Error{Code: nod.Conflict, Msg: "another process holds " + what, Hint: "one supervisor per state directory", Err: err}, f.Close())
 		}
 	}
-	return nil, errors.Join(&nod.Error{Code: nod.Conflict, Msg: "another process holds " + what, Hint: "one supervisor per state directory", Err: err}, f.Close())
 }
 
 // Close lets go at once, also when a child that is just starting has a copy of the

@@ -17,8 +17,9 @@ type Boot struct {
 }
 
 // Bind is one mount. Tree, when not zero, is the number of a descriptor that came
-// with the Boot, the first being 1: a detached mount that the host made; else Path is opened by the guest with the host user's own
-// rights and must be the file that Dev and Ino name.
+// with the Boot, the first being 1: a detached mount that the host made; else Path
+// is opened by the guest with the host user's own rights and must be the file that
+// Dev and Ino name.
 type Bind struct {
 	Tree     int    `json:"tree"`
 	Path     string `json:"path"`
