@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,16 @@ func (a *after) status() string {
 		a.Errorf("%d status comments", found)
 	}
 	return body
+}
+
+// says waits until the status comment holds all words: the effect that writes it may
+// begin after the state that it tells of is there.
+func (a *after) says(words ...string) {
+	a.Helper()
+	a.until(fmt.Sprintf("the status comment says %q", words), func(nod.Case) bool {
+		s := a.status()
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+	})
 }
 
 // scribe is an agent that adds a line to a file and commits it.

@@ -52,9 +52,7 @@ func TestR04ReviewAndItsCommentsAreOneRound(t *testing.T) {
 	if said[old] != fmt.Sprintf("neutral Followed by %.12s", head) || !strings.HasPrefix(said[head], "neutral Published") {
 		t.Errorf("checks: %v", said)
 	}
-	if s := a.status(); !strings.Contains(s, "ready for review") || !strings.Contains(s, "Merge it, or say what is to change") {
-		t.Errorf("the status comment is\n%s", s)
-	}
+	a.says("ready for review", "Merge it, or say what is to change")
 	a.ok(a.sim.MergePull("ada", crashRepo, n))
 	a.until("completed", in(nod.TaskCompleted))
 	by, err := a.store.DeliveriesByState(t.Context())
@@ -86,10 +84,7 @@ func TestStrangersReviewAsksTheOwnerFirst(t *testing.T) {
 		if d := c.Open()[0]; d.Blocking || !strings.Contains(d.Input, say) || !strings.Contains(d.Subject, "eve (outsider)") || c.Task.State != nod.TaskReadyForReview {
 			t.Errorf("asked %+v of a task that is %s", d, c.Task.State)
 		}
-		a.until("the comment says so", settled)
-		if s := a.status(); !strings.Contains(s, "leave to work on what was asked for") {
-			t.Errorf("the status comment is\n%s", s)
-		}
+		a.says("leave to work on what was asked for")
 		if len(a.scribe.told()) != 1 {
 			t.Fatal("the agent was told before anybody allowed it")
 		}
@@ -215,9 +210,7 @@ func TestR15DeletedBranchEndsTheTaskAndKeepsTheWork(t *testing.T) {
 	c := a.until("cancelled", func(c nod.Case) bool {
 		return c.Task.State == nod.TaskCancelled && c.Environment.State == nod.EnvironmentDeleted && settled(c)
 	})
-	if s := a.status(); !strings.Contains(s, "cancelled") || !strings.Contains(s, c.Task.Reason[:20]) {
-		t.Errorf("the status comment is\n%s", s)
-	}
+	a.says("cancelled", c.Task.Reason[:20])
 	var kept bytes.Buffer
 	a.ok(a.git.Bundle(t.Context(), c.Task, c.Revision.BaseSHA, c.Revision.SHA, &kept))
 	if kept.Len() == 0 || a.exists(c) {
@@ -263,9 +256,10 @@ func TestForcePushInReviewIsSaid(t *testing.T) {
 	a.ok(err)
 	a.ok(a.sim.ForcePush("wil", crashRepo, first.Task.Branch, theirs))
 	c := a.until("it is said", func(c nod.Case) bool { return strings.Contains(c.Task.Reason, theirs[:12]) && settled(c) })
-	if s := a.status(); c.Task.State != nod.TaskReadyForReview || !strings.Contains(s, theirs[:12]) {
-		t.Errorf("%s:\n%s", c.Task.State, s)
+	if c.Task.State != nod.TaskReadyForReview {
+		t.Errorf("the task is %s", c.Task.State)
 	}
+	a.says(theirs[:12])
 	a.ok(a.sim.ForcePush("wil", crashRepo, first.Task.Branch, first.Revision.Published()))
 	a.until("and that it is over", func(c nod.Case) bool { return c.Task.Reason == "" })
 }
