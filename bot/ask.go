@@ -80,8 +80,8 @@ func (b *Bot) failure(cause nod.Cause, run, subject, why string) func(nod.Task) 
 	}
 }
 
-// await returns the decision once it is not open any more; who hears of it first is
-// then told, see Closings. It keeps the deadline itself, so that a lost timer elsewhere
+// await returns the decision once it is not open any more; told is to be called once
+// whoever waits for it has heard, see Closings. It keeps the deadline itself, so that a lost timer elsewhere
 // cannot leave it open.
 func (b *Bot) await(ctx context.Context, id string, deadline time.Time) (d nod.Decision, told func(), err error) {
 	if deadline.IsZero() {

@@ -30,7 +30,7 @@ func serve(t *testing.T, c Config) (*Server, string) {
 		}
 		web.Close()
 		// The goroutine of a connection that was taken over may still be returning.
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			left := handlers()
 			if left == "" {
 				break

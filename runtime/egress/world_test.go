@@ -143,7 +143,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 		}
 		w.server.close()
 		// A peer's goroutine may still be on its way out of the call that ended it.
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			left := goroutines("egress.(*")
 			if left == "" {
 				break

@@ -298,8 +298,13 @@ func TestTheGuestProgramEndsAfterTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid)); err != nil || strings.Contains(string(stat), ") Z ") {
-		t.Errorf("it has ended before the host has hung up: %s %v", stat, err)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 30 { // time enough for one that would not wait
+		<-tick.C
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid)); err != nil || strings.Contains(string(stat), ") Z ") {
+			t.Fatalf("it has ended before the host has hung up: %s %v", stat, err)
+		}
 	}
 	if err := errors.Join(r.in.Close(), r.cmd.Wait()); err != nil {
 		t.Error(err)

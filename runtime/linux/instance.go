@@ -53,8 +53,8 @@ func (i *instance) ended() bool {
 }
 
 // launch has a PID 1 become the environment: it has begun note which process that
-// is, brings it to the point where it serves execs, and attests it. On any error
-// nothing is left behind.
+// is, brings it to the point where it has given up every right, and attests it. On any
+// error nothing is left behind.
 func (d *Driver) launch(ctx context.Context, p runtime.PreparedSpec, root root, hostUID int, begun func(process) error) (*instance, nod.Attestation, error) {
 	var none nod.Attestation
 	ctx, cancel := context.WithTimeout(ctx, startPatience)

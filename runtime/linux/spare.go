@@ -9,8 +9,10 @@ import (
 
 // spare is a PID 1 that was started ahead of the next start, which then need not
 // wait for the kernel's namespaces and for a program to come up: on the machine of
-// ARCHITECTURE.md's figures that is two fifths of a start. It holds no right but
-// over its own empty namespaces, and dies with this process.
+// ARCHITECTURE.md's figures that is two fifths of a start. It has capabilities over
+// its own namespaces only and waits for a word on its control socket, which nobody
+// else has; but until it becomes the environment's user it is this process's user, and
+// sees the host's files as that one. It dies with this process.
 type spare struct {
 	mu     sync.Mutex
 	next   *pending

@@ -188,6 +188,12 @@ func (p *initProcess) discard() error {
 	if err := p.kill(); err != nil {
 		return err
 	}
-	<-p.gone
-	return errors.Join(p.release(), p.said.Close())
+	limit := time.NewTimer(stopPatience)
+	defer limit.Stop()
+	select {
+	case <-p.gone:
+		return errors.Join(p.release(), p.said.Close())
+	case <-limit.C:
+		return nod.E(nod.Unavailable, "a process that got no environment was killed but does not end", nil)
+	}
 }
